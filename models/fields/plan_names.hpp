@@ -125,7 +125,7 @@ inline constexpr std::array<std::string_view, 9> kPrecisions{"fp64", "fp32", "tf
 /// Values of `cluster.override.nccl_algo`.
 inline constexpr std::array<std::string_view, 2> kNcclAlgorithms{"ring", "^nvls"};
 
-inline constexpr std::array<std::string_view, 8> kRecomputeModules{"core_attention", "norm",        "mlp",   "moe",
-                                                                   "moe_activation", "mla_up_proj", "block", "operations"};
+inline constexpr std::array<std::string_view, 9> kRecomputeModules{
+    "core_attention", "norm", "mlp", "moe", "moe_activation", "shared_experts", "mla_up_proj", "block", "operations"};
 
 }  // namespace tandem

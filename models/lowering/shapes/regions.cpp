@@ -4,6 +4,7 @@
 
 #include "models/base/error.hpp"
 #include "models/lowering/shapes/adapter_places.hpp"
+#include "models/lowering/shapes/kept_norms.hpp"
 
 namespace tandem::lowering {
 namespace {
@@ -191,9 +192,12 @@ void add_row_adapter(Specs& list, const Shapes& s, const std::string& name, std:
 /// Whether fewer ranks have the same experts than have the same block.
 bool experts_apart(const Shapes& s) { return s.experts_here < s.experts || s.expert_tensor != s.tensor; }
 
-/// Whether `name` is the norm of the input of a sublayer, of experts or of the router.
-bool is_input_norm(const std::string& name) {
-  return name.starts_with("ln1.") || name.starts_with("ln2.") || name.starts_with("experts_ln.") || name.starts_with("router_norm.");
+/// Whether `name` is a norm that runs again: of the input of a sublayer, of experts or of the router.
+bool is_input_norm_again(const Shapes& s, const std::string& name) {
+  if (s.placement != NormPlacement::pre) return false;
+  if (name.starts_with("ln1.")) return !s.keep.norms;
+  const bool second = name.starts_with("ln2.") || name.starts_with("experts_ln.") || name.starts_with("router_norm.");
+  return second && !keeps_second_norm(s);
 }
 
 /// The matrix of a linear layer (models/plan/adapters.hpp, FrozenWeights). Queries, keys and values are one matrix here, and
@@ -297,7 +301,7 @@ RegionLayout early_region(const RegionLayout& block) {
 }
 
 RegionLayout again_region(const Shapes& s, const RegionLayout& block) {
-  const bool norms = s.placement == NormPlacement::pre && !s.keep.norms, latent = !s.keep.norms;
+  const bool latent = !keeps_latent_norms(s);
   const bool biases = s.fusion.bias_activation && !s.gated;
   const auto bias = [&](std::string_view name) {
     return biases && ((name == "fc1.bias" && !s.keep.activated) || (name == "experts.fc1.bias" && !s.keep.expert_activated) ||
@@ -305,7 +309,7 @@ RegionLayout again_region(const Shapes& s, const RegionLayout& block) {
   };
   Specs list;
   for (const ParamSpec& p : block.specs())
-    if ((norms && is_input_norm(p.name)) || bias(p.name) ||
+    if (is_input_norm_again(s, p.name) || bias(p.name) ||
         (latent && p.name.ends_with("_latent_norm.weight")))
       list.push_back(p);
   return {block.prefix(), std::move(list)};

@@ -39,9 +39,10 @@ Keep keep_of(const Plan& plan) {
     if (module == "core_attention") k.core = false;
     if (module == "mla_up_proj") k.up = plan.model.latent.kv_rank == 0;
     if (module == "norm") k.norms = false;
-    if (module == "mlp" && dense) k.norms = k.fc1 = k.activated = false;
+    if (module == "mlp" && dense) k.fc1 = k.activated = false;
     if (module == "moe") k.expert_fc1 = k.expert_activated = k.shared_fc1 = k.shared_activated = k.dispatched = false;
     if (module == "moe_activation") k.expert_activated = false;
+    if (module == "shared_experts") k.shared_fc1 = k.shared_activated = false;
     // Recomputes everything but matrix products. Products' outputs are stored, attention scores among them.
     if (module == "operations") k.norms = k.activated = k.expert_activated = k.shared_activated = k.core = false, k.scores = true;
   }

@@ -9,6 +9,7 @@
 
 #include "models/lowering/shapes/adapter_places.hpp"
 #include "models/lowering/shapes/core_dims.hpp"
+#include "models/lowering/shapes/kept_norms.hpp"
 #include "models/lowering/templates/template_builder.hpp"
 
 namespace tandem::lowering {
@@ -37,8 +38,7 @@ struct CrossSaved {
   Kept x, norm_stats, n, q, kv, scores, probs, dropped, stats, context;
 };
 
-/// Compressed queries, keys and values that latent attention keeps. `turned`: the heads' common part of keys, after rotary
-/// embedding.
+/// Compressed queries, keys and values of latent attention. `turned`: the heads' common part of keys, which nothing keeps.
 struct LatentSaved {
   Kept q_down, q_stats, q, kv_down, kv_stats, kv, turned;
 };
@@ -176,19 +176,20 @@ struct BlockSaved {
   }
 
   /// Ahead of what is written, because a slot ends where its last tensor does.
-  void norm_copy() {
-    if (s_.keep.norms) hold(s_.norm_copy_type(), s_.norm_copy());
+  void norm_copy(bool kept) {
+    if (kept) hold(s_.norm_copy_type(), s_.norm_copy());
   }
 
   std::int64_t state() const { return s_.rows * s_.hidden; }
-  /// The sublayers' inputs come from the states before their norms.
-  bool normed_again() const { return s_.placement != NormPlacement::pre || s_.bare_inputs || !s_.keep.norms; }
+  /// Whether a sublayer's input comes from the state before its norm, whose output is `kept` or not.
+  bool normed_again(bool kept) const { return s_.placement != NormPlacement::pre || s_.bare_inputs || !kept; }
 
   void save_mixer() {
-    ln1_stats = keep_for(normed_again(), !s_.bare_inputs, 2 * s_.rows, s_.numerics.statistics);
-    if (!s_.bare_inputs) norm_copy();
-    const bool gathered = s_.keeps_gathered() && !normed_again() && !s_.latent.here();
-    n1 = keep_operand(!normed_again() && !gathered && reads_first(), state());
+    const bool again = normed_again(s_.keep.norms);
+    ln1_stats = keep_for(again, !s_.bare_inputs, 2 * s_.rows, s_.numerics.statistics);
+    if (!s_.bare_inputs) norm_copy(s_.keep.norms);
+    const bool gathered = s_.keeps_gathered() && !again && !s_.latent.here();
+    n1 = keep_operand(!again && !gathered && reads_first(), state());
     all1 = keep_operand(gathered && reads_first(), s_.tokens * s_.hidden);
     s_.kind.has_recurrence() ? save_recurrence() : save_attention();
     sum1 = keep(s_.placement != NormPlacement::pre, state());
@@ -251,11 +252,11 @@ struct BlockSaved {
   }
 
   void save_second_norm() {
-    const bool again = normed_again();
+    const bool kept = keeps_second_norm(s_), again = normed_again(kept);
     const bool second_norm = s_.parallel != ParallelResidual::one_norm && !s_.bare_inputs;
     x2 = keep_for(again, s_.kind.mixes() && s_.keep.state && s_.parallel == ParallelResidual::none, state());
     ln2_stats = keep_for(again, second_norm, 2 * s_.rows, s_.numerics.statistics);
-    if (second_norm) norm_copy();
+    if (second_norm) norm_copy(kept);
     // Experts' router and dispatch read it wide; a product of the layer has a narrow one only in a shared expert.
     const bool experts = s_.has_experts();
     const bool shared = experts && s_.shared_ffn > 0 && s_.narrow.inputs && s_.narrow.attention_output == AttentionOutput::both;
@@ -274,7 +275,7 @@ struct BlockSaved {
   }
 
   void save_latent() {
-    const bool norms = s_.keep.norms;
+    const bool norms = keeps_latent_norms(s_);
     const std::int64_t queries = s_.rows * s_.latent.query_rank, pairs = s_.rows * s_.latent.kv_rank;
     latent.q_down = keep_for(!norms, queries > 0, queries);
     latent.q_stats = keep_for(!norms, queries > 0, 2 * s_.rows, s_.numerics.statistics);
@@ -282,7 +283,6 @@ struct BlockSaved {
     latent.kv_down = keep_for(!norms, true, pairs + s_.rows * s_.rotary_dim);
     latent.kv_stats = keep_for(!norms, true, 2 * s_.rows, s_.numerics.statistics);
     latent.kv = keep_operand(norms, pairs);
-    latent.turned = keep(norms && !s_.keep.up, s_.rows * s_.rotary_dim);
   }
 
   /// Scores are kept nowhere: the backward pass makes those of the chosen keys again.
@@ -315,7 +315,7 @@ struct BlockSaved {
     const AttentionDims d = s_.cross_dims();
     cross.x = keep(true, s_.rows * s_.hidden);
     cross.norm_stats = keep(true, 2 * s_.rows, s_.numerics.statistics);
-    norm_copy();
+    norm_copy(s_.keep.norms);
     cross.n = keep(s_.keep.norms, s_.rows * s_.hidden);
     cross.q = keep(true, s_.tokens * d.q_width());
     cross.kv = keep(true, s_.memory_tokens() * d.kv_width());
@@ -388,7 +388,7 @@ struct BlockSaved {
     const bool kept = s_.keep.norms;
     const auto input = [&](Kept& n, Kept& stats) {
       stats = keep_for(!kept, true, 2 * s_.rows, s_.numerics.statistics);
-      norm_copy();
+      norm_copy(kept);
       n = keep_inputs(kept, state);
     };
     input(moe.n, moe.n_stats);

@@ -76,6 +76,7 @@ TEST_CASE("options say the fields of docs/coming-from.md") {
   CHECK(said("--num-distributed-optimizer-instances 4", "parallel.zero_group") == 2);
   CHECK(said("--recompute-activations", "training.recompute") == "selective");
   CHECK(said("--recompute-granularity selective --recompute-modules core_attn moe_act", "training.recompute_modules") == json({"core_attention", "moe_activation"}));
+  CHECK(said("--recompute-granularity selective --recompute-modules mlp shared_experts", "training.recompute_modules") == json({"mlp", "shared_experts"}));
   CHECK(said("--fp8-format hybrid --fp8-recipe blockwise", "training.precision") == "fp8_block");
   CHECK(said("--grad-reduce-in-bf16", "training.dtypes.gradients") == "bf16");
   CHECK(said("--attention-backend unfused", "training.flash_attention") == false);
@@ -178,7 +179,7 @@ TEST_CASE("Megatron-LM's Muon is read with its own defaults, and what would cost
 
 TEST_CASE("what no plan says is refused, told, ignored or unknown by name") {
   CHECK(refused("--optimizer lion").find("optimizer = \"lion\"") != std::string::npos);
-  CHECK(refused("--recompute-granularity selective --recompute-modules shared_experts").find("recomputation of one of these modules") != std::string::npos);
+  CHECK(refused("--recompute-granularity selective --recompute-modules gdn_norm_out").find("recomputation of one of these modules") != std::string::npos);
   CHECK(refused("--decoder-num-layers 4").find("not implemented: an encoder and a decoder") != std::string::npos);
   CHECK(refused("--fp8-format hybrid --first-last-layers-bf16").find("first and last layers in bf16") != std::string::npos);
   CHECK(refused("--first-last-layers-bf16").empty());

@@ -52,7 +52,7 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
           "rope_scaling": {"type": "yarn", "factor": 2, "mscale_all_dim": 1})"},
       {"training", R"("recompute": "selective", "recompute_modules": ["mla_up_proj"])",
        R"("recompute": "selective", "recompute_modules": ["mlp"])"},
-      {"training", R"("recompute": "selective", "recompute_modules": ["moe_activation", "moe"])",
+      {"training", R"("recompute": "selective", "recompute_modules": ["moe_activation", "moe", "shared_experts"])",
        R"("recompute": "selective", "recompute_modules": ["moe", "mlp"])"},
       {"model", R"("moe": {"num_experts": 4, "normalize_weights": false})",
        R"("moe": {"num_experts": 4, "experts_per_token": 2, "normalize_weights": false})"},
@@ -93,6 +93,16 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
   REQUIRE(idle.size() == 1);
   CHECK(idle.front().find(" changes nothing: ") != std::string::npos);
   CHECK(told(c.part, c.effective).empty());
+}
+
+TEST_CASE("recomputed shared experts change nothing in a model without them") {
+  const auto told = [](int shared) {
+    const std::string model = R"("linear_bias": false, "moe": {"num_experts": 4, "num_shared_experts": )" + std::to_string(shared) + "}";
+    const std::string again = test::with("training", R"("recompute": "selective", "recompute_modules": ["shared_experts"])");
+    return parse_plan(test::with("model", model, again), "plan.json").ineffective;
+  };
+  CHECK(told(1).empty());
+  CHECK(told(0) == std::vector<std::string>{"training.recompute_modules changes nothing: no layer has shared experts (model.moe.num_shared_experts)"});
 }
 
 TEST_CASE("recomputation does not stop early before a norm") {
