@@ -49,14 +49,14 @@ std::string found_model(const std::string& name, const std::string& file) {
                             "give the model with --model: a preset, or the path of a config.json"});
 }
 
-/// Layers of a preset or of a config.json; null if the file does not say them.
-json layers_of(const std::string& model) {
+/// The first of these fields that a preset or a config.json has; null if the file says none.
+json model_field(const std::string& model, std::initializer_list<const char*> keys) {
   const std::string path = is_preset_path(model) ? model : find_preset("models/presets", model);
   if (model.empty() || path.empty() || file_state(path).kind != FileKind::regular) return nullptr;
   json document = read_json(path);
   for (const char* part : {"model", "text_config"})
     if (document.is_object() && document.contains(part) && document[part].is_object()) document = json(document[part]);
-  for (const char* key : {"num_layers", "num_hidden_layers", "n_layer"})
+  for (const char* key : keys)
     if (document.is_object() && document.contains(key)) return document[key];
   return nullptr;
 }
@@ -279,7 +279,10 @@ ImportedPlan import_arguments(const std::string& text, const std::string& file, 
   if (!arguments.printed)  // what a program printed it has taken
     require_kinds(table, *arguments.values, with_places(table, automatic, own), file);
   json document = with_circumstances(table, stack.as_of.value_or(needs.newest), arguments, configured, automatic);
-  document["facts"]["preset_layers"] = needs.layers > 0 ? json(needs.layers) : layers_of(needs.model);
+  const json layers = needs.layers > 0 ? json(needs.layers) : model_field(needs.model, {"num_layers", "num_hidden_layers", "n_layer"});
+  document["facts"]["preset_layers"] = layers;
+  document["facts"]["preset_hidden"] = model_field(needs.model, {"hidden_size", "n_embd", "d_model"});
+  document["facts"]["preset_vocabulary"] = model_field(needs.model, {"vocab_size"});
   ImportedPlan out{file, stack, stack.as_of.value_or(needs.newest), table.sources(), arguments.printed, {}, {}, {}, {}, {}, {}, {}};
   TableFacts facts(*arguments.values, "", document, file, 0);
   const huggingface::Traced devices = facts.value("devices");

@@ -11,6 +11,7 @@
 #include "models/arguments/argument_text.hpp"
 #include "models/arguments/costed_split.hpp"
 #include "models/arguments/hybrid_pattern.hpp"
+#include "models/arguments/loss_chunks.hpp"
 #include "models/arguments/step_counts.hpp"
 #include "models/base/error.hpp"
 #include "models/schedule/schedule.hpp"
@@ -285,6 +286,7 @@ json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "composed_of" && a.size() == 1) return composed_of(a[0]);
   if (name == "power_of_two" && a.size() == 1) return std::ldexp(1.0, static_cast<int>(whole(a[0], "an exponent")));
   if (name == "exponent_of_two" && a.size() == 1) return a[0].is_number() ? json(std::lround(std::log2(a[0].get<double>()))) : json();
+  if (name == "liger_chunks" && a.size() == 3) return liger_chunks(a[0], a[1], a[2]);
   if (name == "steps_of_samples" && a.size() == 3) return steps_of_samples(a);
   if (name == "steps_of_tokens" && a.size() == 4) return steps_of_tokens(a);
   if (name == "interleaved_group" && a.size() == 2) return group_of(a[0], a[1]);

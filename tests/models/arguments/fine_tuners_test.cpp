@@ -210,3 +210,34 @@ TEST_CASE("words are parts of a text between commas and spaces") {
   CHECK(arguments::stage_call("words", {json()}) == json::array());
   CHECK(arguments::stage_call("distinct", {json({"b", "a", "b"})}) == json({"b", "a"}));
 }
+
+// linkedin/Liger-Kernel ead96b61: src/liger_kernel/ops/fused_linear_cross_entropy.py, and the example in its comments.
+TEST_CASE("Liger's loss has chunks of a power of two of tokens, about as many as a vocabulary has widths") {
+  const auto chunks = [](const json& tokens, const json& vocabulary, const json& hidden) {
+    return arguments::stage_call("liger_chunks", {tokens, vocabulary, hidden});
+  };
+  CHECK(chunks(4 * 4096, 32000, 4096) == 8);
+  CHECK(chunks(8192, 128256, 4096) == 32);
+  CHECK(chunks(8192, 4096, 4096) == 1);
+  CHECK(chunks(1000, 32000, 4096).is_null());  // chunks of 128 tokens, and one of 104
+  CHECK(chunks(8192, nullptr, 4096).is_null());
+  CHECK(chunks(0, 32000, 4096).is_null());
+}
+
+TEST_CASE("Liger's fused loss of a fine-tuner is a loss in chunks, or told where the last chunk is shorter") {
+  const auto told = [](const arguments::ImportedPlan& plan) {
+    return std::ranges::count_if(plan.features, [](const auto& f) { return f.name == "a loss that never holds all logits"; }) > 0;
+  };
+  const std::string fused = "liger_fused_linear_cross_entropy: true\n";
+  const arguments::ImportedPlan axolotl = imported("axolotl", some_axolotl(fused));
+  CHECK(field(axolotl, "training.loss_chunks") == 32);  // 38 widths of 4096 in 151,936 words: chunks of 256 of 8192 tokens
+  CHECK_FALSE(told(axolotl));
+  CHECK(field(imported("axolotl", some_axolotl()), "training.loss_chunks").is_null());
+  CHECK(field(imported("axolotl", some_axolotl(fused + "context_parallel_size: 2\n")), "training.loss_chunks") == 32);
+  std::string odd = some_axolotl(fused);
+  odd.replace(odd.find("4096"), 4, "4000");
+  CHECK(field(imported("axolotl", odd), "training.loss_chunks").is_null());
+  CHECK(told(imported("axolotl", odd)));
+  CHECK(field(imported("llama-factory", some_factory("enable_liger_kernel: true\n")), "training.loss_chunks") == 32);
+  CHECK(field(imported("llama-factory", some_factory()), "training.loss_chunks").is_null());
+}
