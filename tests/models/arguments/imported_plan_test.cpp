@@ -53,6 +53,9 @@ TEST_CASE("options say the fields of docs/coming-from.md") {
   CHECK(said("--window-size 127,0 --window-attn-skip-freq 4", "model.window.size") == 128);
   CHECK(said("--window-size 127,0 --window-attn-skip-freq 4", "model.window.layers") == "wwwf");
   CHECK(said("--num-experts 8 --moe-layer-freq ([0]*1+[1]*7)", "model.moe.first_dense_layers") == 1);
+  CHECK(said("--num-experts 8", "model.moe.router_bias") == true);
+  CHECK(said("--num-experts 8 --disable-bias-linear", "model.moe.router_bias").is_null());
+  CHECK(said("", "model.moe.router_bias").is_null());
   CHECK(said("--num-experts 8", "parallel.token_dispatcher") == "allgather");
   CHECK(said("--num-experts 8 --moe-router-load-balancing-type none --moe-aux-loss-coeff 0.1", "model.moe.aux_loss") == 0);
   CHECK(said("--num-experts 8 --moe-z-loss-coeff 1e-3", "model.moe.z_loss") == 1e-3);

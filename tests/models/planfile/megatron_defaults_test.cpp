@@ -127,6 +127,19 @@ TEST_CASE("Megatron-Core weighs what an expert's activation gives since April 20
   CHECK_FALSE(of("megatron-core").training.fusion.weighted_activations);
 }
 
+TEST_CASE("routers of Megatron-Core have a bias beside biases of other matrices, since September 2025") {
+  const std::string moe = "\"moe\": {\"num_experts\": 4}";
+  const auto bias = [](const std::string& stack, const std::string& month, const std::string& model) {
+    return of(stack, month, with("model", model, with("parallel", "\"sequence_parallel\": true"))).model.moe.router_bias;
+  };
+  CHECK_FALSE(bias("megatron-core", "2025-04", moe));
+  CHECK(bias("megatron-core", "2025-09", moe));
+  CHECK_FALSE(bias("megatron-core", "2025-09", moe + ", \"linear_bias\": false"));
+  CHECK_FALSE(bias("megatron-core", "2025-09", "\"moe\": {\"num_experts\": 4, \"router_bias\": false}"));
+  CHECK_FALSE(bias("megatron-core", "2025-09", "\"linear_bias\": true"));
+  CHECK_FALSE(bias("tandem", "", moe));
+}
+
 TEST_CASE("Megatron-LM interleaves whole groups of micro-batches alone before November 2024") {
   const auto plan = [](int micro_batches) {
     return bent("\"global_batch_size\": 16", "\"global_batch_size\": " + std::to_string(4 * micro_batches),
