@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -21,6 +22,30 @@ inline CLI::Validator share() {
         const double value = std::strtod(number.c_str(), &end) / (percentage ? 100 : 1);
         const bool whole = !number.empty() && end == number.c_str() + number.size();
         if (!whole || !(value >= 0 && value <= 1)) return text + " is no share: give a fraction from 0 to 1 (0.05), or a percentage (5%)";
+        std::array<char, 32> exact{};
+        std::snprintf(exact.data(), exact.size(), "%.17g", value);
+        text = exact.data();
+        return "";
+      },
+      "");
+}
+
+/// Accepts a number of tokens, "2e12", or one with K, M, B, G or T behind it, "1.5T", which is converted to a plain number.
+inline CLI::Validator token_count() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        constexpr double kMost = 1e18;  // keeps all results finite
+        static const std::map<char, double> scales{{'K', 1e3}, {'M', 1e6}, {'B', 1e9}, {'G', 1e9}, {'T', 1e12}};
+        char* end = nullptr;
+        double value = std::strtod(text.c_str(), &end);
+        bool number = end != text.c_str();
+        while (number && *end == ' ') ++end;
+        if (number && *end != '\0') {
+          const auto scale = scales.find(static_cast<char>(std::toupper(static_cast<unsigned char>(*end))));
+          number = scale != scales.end() && end[1] == '\0';
+          if (number) value *= scale->second;
+        }
+        if (!number || !(value > 0 && value <= kMost)) return text + " is no number of tokens above 0, at most 1e18: write 2e12, 300B or 1.5T";
         std::array<char, 32> exact{};
         std::snprintf(exact.data(), exact.size(), "%.17g", value);
         text = exact.data();

@@ -32,7 +32,7 @@ struct Options {
   bool json = false, search = false;
 };
 
-constexpr double kMostTokens = 1e18, kMostDays = 1e6, kMostMoney = 1e18;  // keeps all results finite
+constexpr double kMostDays = 1e6, kMostMoney = 1e18;  // keeps all results finite
 
 std::string no_plan(const planning::Answer& a) {
   std::string out;
@@ -208,8 +208,8 @@ std::string what_if_help() {
 planning::Phase phase_of(const std::string& text) {
   const std::size_t colon = text.find(':');
   std::string tokens = text.substr(0, colon);
-  const std::string wrong = within(0, kMostTokens, false)(tokens);
-  const bool number = !tokens.empty() && tokens.find_first_not_of("+-.0123456789eE") == std::string::npos;
+  const bool number = !tokens.empty() && tokens.find_first_not_of("+-.0123456789eEkKmMbBgGtT ") == std::string::npos;
+  const std::string wrong = token_count()(tokens);
   if (!number || colon + 1 == text.size())
     throw CLI::ValidationError("--phase", '"' + text + "\" is not of the form TOKENS:FIELD=VALUE,... or TOKENS");
   if (!wrong.empty()) throw CLI::ValidationError("--phase", wrong);
@@ -221,7 +221,7 @@ planning::Phase phase_of(const std::string& text) {
 }
 
 void add_tokens(CLI::App& c, Options& o) {
-  CLI::Option* tokens = c.add_option("--tokens", o.tokens, "tokens to train on, e.g. 2e12")->type_name("NUMBER")->check(within(0, kMostTokens, false));
+  CLI::Option* tokens = c.add_option("--tokens", o.tokens, "tokens to train on, e.g. 2e12, 300B or 1.5T")->type_name("NUMBER")->transform(token_count());
   const auto phase = [&o](const Words& texts) {
     for (const std::string& text : texts) o.request.phases.push_back(phase_of(text));
   };

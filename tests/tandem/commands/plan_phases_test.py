@@ -201,8 +201,8 @@ class Phases(WithFolder):
     def test_bad_phases_are_one_clear_error(self):
         cases = (((), 2, "--tokens: is needed, or --phase for each phase"),
                  (("--tokens", "1e12", "--phase", "1e12"), 2, "excludes"),
-                 (("--phase", "0"), 2, "--phase: 0 is no number above 0"),
-                 (("--phase", "-1e12"), 2, "-1e12 is no number above 0"),
+                 (("--phase", "0"), 2, "--phase: 0 is no number of tokens above 0"),
+                 (("--phase", "-1e12"), 2, "-1e12 is no number of tokens"),
                  (("--phase", "1e12", "--phase", ":training.seq_length=32768"), 2, 'length=32768" is not of the form TOKENS:FIELD=VALUE,... or TOKENS'),
                  (("--phase", "1e12,training.seq_length=32768"), 2, 'length=32768" is not of the form TOKENS:FIELD=VALUE,... or TOKENS'),
                  (("--phase", "1e12:"), 2, '"1e12:" is not of the form TOKENS:FIELD=VALUE,... or TOKENS'),

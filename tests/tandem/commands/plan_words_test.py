@@ -90,8 +90,16 @@ class Words(WithFolder):
         self.assertEqual(code, 0)
         self.assertTrue(out.startswith("warning: no record on"), out)
 
+    def test_tokens_may_have_a_letter_for_their_power_of_ten(self):
+        steps = lambda *arguments: plan(self.plan, *arguments)["best"]["steps"]
+        for words, number in (("1.5T", "1.5e12"), ("300B", "3e11"), ("300 G", "3e11"), ("40m", "4e7"), ("9000K", "9e6")):
+            self.assertEqual(steps("--tokens", words), steps("--tokens", number), words)
+        fields = ":training.seq_length=1024"
+        self.assertEqual(steps("--phase", "1T" + fields), steps("--phase", "1e12" + fields))
+
     def test_bad_input_is_one_clear_error(self):
-        cases = ((("--tokens", "-1"), 2, "-1 is no number above 0"), (("--tokens", "nan"), 2, "nan"),
+        cases = ((("--tokens", "-1"), 2, "-1 is no number of tokens"), (("--tokens", "nan"), 2, "nan"),
+                 (("--tokens", "1TB"), 2, "--tokens: 1TB is no number of tokens above 0, at most 1e18: write 2e12, 300B or 1.5T"),
                  (("--tokens", "1e12", "--price-kind", "cheap"), 3, "there are on_demand, reserved and spot"),
                  (("--tokens", "1e12", "--cluster", "gb200-nvl72", "--price-kind", "spot"), 3, "give --price"),
                  (("--tokens", "1e12", "--pue", "0.5"), 2, "0.5 is no number from 1"),
