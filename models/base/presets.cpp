@@ -28,13 +28,57 @@ std::string not_found(std::string_view file) {
   return std::string(file) + " was not found (searched: " + searched + "). Install Tandem's data, or set TANDEM_PRESETS.";
 }
 
-/// Names that have `word` in them, in quotes; none where they are too many to choose from.
-std::vector<std::string> names_with(const std::string& word, const std::vector<std::string>& names) {
-  constexpr std::size_t kShortest = 3, kMost = 5;
+/// The words and numbers of a name: "llama", "3" and "8b" of "llama3-8b", or of "llama-3-8b".
+std::vector<std::string> parts_of(std::string_view name) {
+  std::vector<std::string> out{""};
+  char before = '-';
+  for (const char c : name) {
+    const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+    const bool begins = digit && std::isalpha(static_cast<unsigned char>(before)) != 0;
+    if ((begins || c == '-' || c == '_') && !out.back().empty()) out.emplace_back();
+    if (c != '-' && c != '_') out.back() += c;
+    before = c;
+  }
+  return out;
+}
+
+std::string without_dashes(std::string_view name) {
+  std::string out;
+  for (const char c : name)
+    if (c != '-' && c != '_') out += c;
+  return out;
+}
+
+/// Whether a name has all of these parts, in their order.
+bool has_parts(const std::string& name, const std::vector<std::string>& parts) {
+  auto next = parts.begin();
+  for (const std::string& part : parts_of(name))
+    if (next != parts.end() && *next == part) ++next;
+  return next == parts.end();
+}
+
+/// Names that `meant` holds for, in quotes; none where they are too many to choose from.
+template <class Meant>
+std::vector<std::string> few_of(const std::vector<std::string>& names, Meant meant) {
+  constexpr std::size_t kMost = 5;
   std::vector<std::string> out;
   for (const std::string& n : names)
-    if (word.size() >= kShortest && n.find(word) != n.npos) out.push_back('"' + n + '"');
+    if (meant(n)) out.push_back('"' + n + '"');
   return out.size() <= kMost ? out : std::vector<std::string>();
+}
+
+/// The name with the word's letters, else names that have the word in them, else those that have its parts, else those that have its
+/// letters. Dashes are no letters.
+std::vector<std::string> names_with(const std::string& word, const std::vector<std::string>& names) {
+  constexpr std::size_t kShortest = 3;
+  const std::string letters = without_dashes(word);
+  if (letters.size() < kShortest) return {};
+  std::vector<std::string> out = few_of(names, [&](const std::string& n) { return without_dashes(n) == letters; });
+  if (out.empty()) out = few_of(names, [&](const std::string& n) { return n.find(word) != n.npos; });
+  const std::vector<std::string> parts = parts_of(word);
+  if (out.empty() && parts.size() > 1) out = few_of(names, [&](const std::string& n) { return has_parts(n, parts); });
+  if (out.empty()) out = few_of(names, [&](const std::string& n) { return without_dashes(n).find(letters) != n.npos; });
+  return out;
 }
 
 std::string names_remedy(std::string_view name, const std::vector<std::string>& names) {

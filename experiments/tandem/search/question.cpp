@@ -126,8 +126,12 @@ class QuestionReader {
     if (request_.devices > 0) study::set_field(document_, "cluster.devices", request_.devices);
     const json cluster = document_.value("cluster", json::object());
     if (!cluster.is_object()) return;
-    if (!cluster.contains("preset"))
+    const bool devices = cluster.contains("devices") || document_.contains("parallel");  // else place_devices() finds none
+    if (!cluster.contains("preset") && devices)
       throw ConfigError(Problem{out_.file, "--cluster", "", "is missing", "name a cluster preset, such as --cluster dgx-h100"});
+    if (!cluster.contains("preset"))
+      throw ConfigError(Problem{out_.file, "--cluster and --devices", "", "are missing",
+                                "name a cluster preset and the number of devices, such as --cluster dgx-h100 --devices 64"});
   }
 
   /// Says which facts of the plan's cluster are kept on another preset.

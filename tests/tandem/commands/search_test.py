@@ -140,6 +140,20 @@ class Search(Searching):
         texts = [run("search", self.small(), *AXES, "--json", "--jobs", jobs)[1] for jobs in (1, 2)]
         self.assertEqual(texts[0], texts[1])
 
+    def test_a_name_that_leaves_out_parts_or_dashes_is_recognized(self):
+        for said, meant in (("llama8b", '"llama3-8b"'), ("llama-70b", '"llama2-70b" or "llama3-70b"'), ("qwen30b", '"qwen3-30b-a3b"'),
+                            ("Llama-3-405B", '"llama3-405b"'), ("gptoss", '"gpt-oss-120b" or "gpt-oss-20b"'), ("deepseekv3", '"deepseek-v3"'),
+                            ("mixtral", '"mixtral-8x22b" or "mixtral-8x7b"'), ("lama3-8b", '"llama3-8b"')):
+            self.assertIn(f"did you mean {meant}?", run("search", said, "--cluster", "dgx-h100", "--devices", 8)[2])
+        self.assertIn('did you mean "dgx-h100"?', run("search", "llama3-8b", "--cluster", "dgxh100", "--devices", 8)[2])
+
+    def test_a_missing_cluster_hides_no_missing_devices(self):
+        for arguments, said in (((), "--cluster and --devices: are missing"), (("--devices", 64), "--cluster: is missing"),
+                                (("--cluster", "dgx-h100"), "--devices: is missing")):
+            code, out, err = run("search", "llama3-8b", *arguments)
+            self.assertEqual((code, out), (3, ""))
+            self.assertIn(said, err)
+
     def test_bad_questions_are_refused(self):
         for arguments, code, said in (
                 (("--axis", "tensr=1"), 3, 'did you mean "tensor"'),
