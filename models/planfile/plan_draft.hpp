@@ -1,6 +1,7 @@
 #pragma once
 // A plan as it was written, before anything is filled in: searches set fields of it and complete it again and again, without text.
 
+#include <bitset>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,14 +34,19 @@ Problems plan_problems(const Plan& plan);
 /// The problems for which require_lowerable() would refuse a completed plan.
 Problems lowering_gaps(const Plan& plan);
 
+/// The reasons, by number, for which a field can be without effect.
+using IdleRows = std::vector<std::size_t>;
+IdleRows idle_rows(std::string_view field);
+
 /// The fields that have no effect given the other fields of a completed plan.
 class IdleFields {
  public:
   explicit IdleFields(const Plan& plan);
-  bool has(std::string_view field) const;
+  bool has(const IdleRows& rows) const;
+  bool has(std::string_view field) const { return has(idle_rows(field)); }
 
  private:
-  std::vector<std::string_view> fields_;  ///< or, ending in '.', all fields below
+  std::bitset<256> idle_;  ///< by reason
 };
 
 /// Whether completed() gives no other field a value that depends on this one: in a completed plan it can be set alone. Conditions of

@@ -2,6 +2,7 @@
 // were taken away to compare should not have to lose their sizes.
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "models/fields/plan_fields.hpp"
@@ -18,7 +19,8 @@ struct Ineffective {
   std::string_view because;
 };
 
-std::vector<Ineffective> table(const Plan& p) {
+/// An array, because a search asks for it of millions of plans.
+auto table(const Plan& p) {
   const bool rotary = p.model.position_embedding == PositionEmbedding::rope;
   const bool experts = p.model.moe.num_experts > 0, offloads = p.parallel.offload.optimizer || p.parallel.offload.parameters;
   const bool allgather = p.parallel.token_dispatcher == TokenDispatcher::allgather;
@@ -50,7 +52,7 @@ std::vector<Ineffective> table(const Plan& p) {
   const AttentionKernel kernel = p.training.attention_kernel;
   const bool own_runs = kernel != AttentionKernel::own && attention_kernels(p, kernel).only_own();
   const bool of_length = scaling == "llama3" || scaling == "yarn";
-  return {
+  return std::to_array<Ineffective>({
       {"model.rope_theta", !rotary, "positions are not rotary"},
       {"model.rotary_fraction", !rotary, "positions are not rotary"},
       {"model.rope_scaling.", !rotary, "positions are not rotary"},
@@ -169,7 +171,7 @@ std::vector<Ineffective> table(const Plan& p) {
        "training.learning_rate_decay is constant and training.warmup 0"},
       {"training.decay_start", stays_at_peak, "training.learning_rate_decay is constant"},
       {"training.decay_power", o.learning_rate.decay != DecayShape::polynomial, "training.learning_rate_decay is not polynomial"},
-  };
+  });
 }
 
 /// Whether a field has the value that it would have had: a plan printed with every default has said nothing by most of them.
@@ -191,13 +193,22 @@ bool named(std::string_view row, std::string_view field) {
 
 }  // namespace
 
-IdleFields::IdleFields(const Plan& plan) {
-  for (const Ineffective& row : table(plan))
-    if (row.idle) fields_.push_back(row.field);
+IdleRows idle_rows(std::string_view field) {
+  IdleRows out;
+  const auto rows = table(Plan());  // every plan's names the same fields
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (named(rows[i].field, field)) out.push_back(i);
+  return out;
 }
 
-bool IdleFields::has(std::string_view field) const {
-  return std::any_of(fields_.begin(), fields_.end(), [&](std::string_view row) { return named(row, field); });
+IdleFields::IdleFields(const Plan& plan) {
+  const auto rows = table(plan);
+  static_assert(rows.size() <= decltype(idle_)().size());
+  for (std::size_t i = 0; i < rows.size(); ++i) idle_[i] = rows[i].idle;
+}
+
+bool IdleFields::has(const IdleRows& rows) const {
+  return std::any_of(rows.begin(), rows.end(), [&](std::size_t row) { return idle_[row]; });
 }
 
 std::vector<std::string> ineffective_fields(const Plan& plan, const Given& given) {

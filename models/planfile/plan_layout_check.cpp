@@ -2,6 +2,7 @@
 // limits of one framework are data in models/stacks.
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "models/base/text.hpp"
@@ -20,18 +21,29 @@ std::string layers_text(std::int64_t n) { return n == 1 ? "is only 1 layer" : "a
 /// Heads of one kind of layer, and the fields that say how many there are.
 struct NamedHeads {
   AttentionHeads of;
-  std::string queries = "model.num_attention_heads", keys = "model.num_kv_heads";
+  const char* queries = "model.num_attention_heads";
+  const char* keys = "model.num_kv_heads";
 };
 
-/// The attention heads of each kind of layer whose heads differ.
-std::vector<NamedHeads> named_heads(const ModelSpec& m) {
-  std::vector<NamedHeads> out{{m.attention_heads(Mixer::full)}};
-  if (!m.has_window_heads()) return out;
-  out.push_back({m.attention_heads(Mixer::windowed)});
-  if (m.window.num_attention_heads > 0) out.back().queries = "model.window.num_attention_heads";
-  if (m.window.num_kv_heads > 0) out.back().keys = "model.window.num_kv_heads";
-  return out;
-}
+/// The attention heads of each kind of layer whose heads differ. No vector, because a search asks for them of millions of plans.
+class KindsOfHeads {
+ public:
+  explicit KindsOfHeads(const ModelSpec& m) {
+    add({m.attention_heads(Mixer::full)});
+    if (!m.has_window_heads()) return;
+    NamedHeads windowed{m.attention_heads(Mixer::windowed)};
+    if (m.window.num_attention_heads > 0) windowed.queries = "model.window.num_attention_heads";
+    if (m.window.num_kv_heads > 0) windowed.keys = "model.window.num_kv_heads";
+    add(windowed);
+  }
+  const NamedHeads* begin() const { return kinds_.data(); }
+  const NamedHeads* end() const { return kinds_.data() + count_; }
+
+ private:
+  void add(const NamedHeads& heads) { kinds_[count_++] = heads; }
+  std::array<NamedHeads, 2> kinds_;
+  std::size_t count_ = 0;
+};
 
 /// Kv heads are shared out, or replicated when there are more tensor ranks than heads.
 bool kv_heads_fit(const AttentionHeads& h, std::int64_t tensor) {
@@ -39,7 +51,7 @@ bool kv_heads_fit(const AttentionHeads& h, std::int64_t tensor) {
 }
 
 std::string tensor_remedy(const Plan& p) {
-  const std::vector<NamedHeads> kinds = named_heads(p.model);
+  const KindsOfHeads kinds(p.model);
   const auto fits = [&](std::int64_t t) {
     const auto shared = [&](const NamedHeads& h) { return h.of.queries % t == 0 && kv_heads_fit(h.of, t); };
     return std::all_of(kinds.begin(), kinds.end(), shared);
@@ -106,17 +118,17 @@ void check_heads(const Plan& p, const Reporter& fail) {
     fail("model.num_attention_heads", "does not divide model.hidden_size " + s(m.hidden_size),
          use_one_of(divisors(m.hidden_size), m.num_attention_heads) + ", or give model.head_dim");
   }
-  for (const NamedHeads& h : named_heads(m))
+  for (const NamedHeads& h : KindsOfHeads(m))
     if (h.of.queries % h.of.keys != 0)
-      fail(h.keys, "does not divide " + h.queries + " " + s(h.of.queries), use_one_of(divisors(h.of.queries), h.of.keys));
+      fail(h.keys, "does not divide " + std::string(h.queries) + " " + s(h.of.queries), use_one_of(divisors(h.of.queries), h.of.keys));
   if (m.latent.kv_rank > 0) return check_latent(m, fail);
   check_index_heads(m, s(m.rotary_dim(m.head_dim)) + " dimensions of model.head_dim " + s(m.head_dim), fail);
-  for (const NamedHeads& h : named_heads(m))
+  for (const NamedHeads& h : KindsOfHeads(m))
     if (h.of.tied && h.of.value_dim != h.of.head_dim)
       fail("model.tie_kv", "makes values of keys, and values are " + s(h.of.value_dim) + " wide, keys " + s(h.of.head_dim),
            "use values as wide as keys (model.value_dim), or tie_kv false");
   if (m.position_embedding != PositionEmbedding::rope) return;
-  for (const NamedHeads& h : named_heads(m))
+  for (const NamedHeads& h : KindsOfHeads(m))
     if (const std::int64_t turned = m.rotary_dim(h.of.head_dim); h.of.head_dim > 0 && (turned < 2 || turned % 2 != 0))
       fail("model.rotary_fraction", "turns " + s(turned) + " of a head's " + s(h.of.head_dim) + " dimensions, which turn in pairs",
            "use a share that gives an even number of dimensions");
@@ -128,13 +140,13 @@ void check_tensor(const Plan& p, const Reporter& fail) {
   const auto share = [&](std::string_view name, std::int64_t n) {
     if (n % t != 0) fail("parallel.tensor", "does not divide " + std::string(name) + " " + s(n), tensor_remedy(p));
   };
-  const std::vector<NamedHeads> kinds = named_heads(m);
+  const KindsOfHeads kinds(m);
   for (const NamedHeads& h : kinds) share(h.queries, h.of.queries);
   share("model.ffn_hidden_size", m.ffn_hidden_size);
   if (m.recurrence.heads > 0) share("model.recurrence.key_heads", m.recurrence.key_heads);
   for (const NamedHeads& h : kinds)
     if (!kv_heads_fit(h.of, t))
-      fail("parallel.tensor", "neither divides " + h.keys + " " + s(h.of.keys) + " nor is a multiple of it", tensor_remedy(p));
+      fail("parallel.tensor", "neither divides " + std::string(h.keys) + " " + s(h.of.keys) + " nor is a multiple of it", tensor_remedy(p));
   if (p.padded_vocab_size() % t != 0) {
     fail("model.pad_vocab_to",
          "pads the vocabulary to " + s(p.padded_vocab_size()) + ", which " + s(t) + " tensor ranks cannot share",
@@ -169,7 +181,7 @@ void check_context_heads(const Plan& p, const Reporter& fail) {
   if (q.context_mode != ContextMode::ulysses && q.context % q.ulysses != 0)
     return fail("parallel.ulysses", "does not divide parallel.context " + s(q.context), use_one_of(divisors(q.context), q.ulysses));
   if (head_ranks(q) == 1) return;
-  for (const NamedHeads& h : named_heads(p.model)) check_ulysses(h.of, q, fail);
+  for (const NamedHeads& h : KindsOfHeads(p.model)) check_ulysses(h.of, q, fail);
 }
 
 /// Context ranks share the heads of a recurrence, in any context_mode: each needs whole sequences.

@@ -19,7 +19,21 @@ struct Gap {
   std::string more = {};    ///< behind that
 };
 
-std::vector<Gap> model_gaps(const Plan& p) {
+/// Those of some gaps that a plan asks for. A search asks of millions of plans, most of which ask for none.
+class Open {
+ public:
+  Open(std::initializer_list<Gap> all) {
+    for (const Gap& g : all)
+      if (g.open) gaps_.push_back(g);
+  }
+  auto begin() const { return gaps_.begin(); }
+  auto end() const { return gaps_.end(); }
+
+ private:
+  std::vector<Gap> gaps_;
+};
+
+Open model_gaps(const Plan& p) {
   const ModelSpec& m = p.model;
   const bool t5_positions =
       m.position_embedding == PositionEmbedding::relative || m.position_embedding == PositionEmbedding::learned;
@@ -66,7 +80,7 @@ std::vector<Gap> model_gaps(const Plan& p) {
 }
 
 /// What an indexer stands beside.
-std::vector<Gap> indexer_gaps(const Plan& p) {
+Open indexer_gaps(const Plan& p) {
   const ModelSpec& m = p.model;
   if (m.indexer.heads == 0) return {};
   const bool blocks = m.indexer.blocks(), latent = m.latent.kv_rank > 0;
@@ -92,7 +106,7 @@ std::vector<Gap> indexer_gaps(const Plan& p) {
 }
 
 /// What layers with a recurrence or of one sublayer, and a gate of attention's output, stand beside.
-std::vector<Gap> mixer_gaps(const Plan& p) {
+Open mixer_gaps(const Plan& p) {
   const ModelSpec& m = p.model;
   const bool decoder_only = m.family != Family::bert && m.family != Family::t5;
   const bool plain = m.norm_placement == NormPlacement::pre && m.parallel_residual == ParallelResidual::none;
@@ -110,7 +124,7 @@ std::vector<Gap> mixer_gaps(const Plan& p) {
 }
 
 /// What modules of multi-token prediction are built of.
-std::vector<Gap> mtp_gaps(const Plan& p) {
+Open mtp_gaps(const Plan& p) {
   const ModelSpec& m = p.model;
   if (m.mtp.num_layers == 0) return {};
   return {
@@ -126,7 +140,7 @@ std::vector<Gap> mtp_gaps(const Plan& p) {
 }
 
 /// What an encoder-decoder does not have yet.
-std::vector<Gap> t5_gaps(const Plan& p) {
+Open t5_gaps(const Plan& p) {
   const ModelSpec& m = p.model;
   const ParallelSpec& q = p.parallel;
   if (m.family != Family::t5) return {};
@@ -169,7 +183,7 @@ bool divides_blocks(const Plan& p) {
 }
 
 /// What quantized frozen weights stand beside.
-std::vector<Gap> quantized_gaps(const Plan& p) {
+Open quantized_gaps(const Plan& p) {
   if (!p.training.lora.quantizes()) return {};
   return {
       {"model.moe.num_experts", p.model.moe.num_experts > 0, "quantized weights (training.lora.base) in dense models: 0"},
@@ -179,7 +193,7 @@ std::vector<Gap> quantized_gaps(const Plan& p) {
 }
 
 /// What adapters stand beside.
-std::vector<Gap> adapter_gaps(const Plan& p) {
+Open adapter_gaps(const Plan& p) {
   if (!p.training.lora.here()) return {};
   const ModelSpec& m = p.model;
   const ParallelSpec& q = p.parallel;
@@ -210,7 +224,7 @@ std::vector<Gap> adapter_gaps(const Plan& p) {
   };
 }
 
-std::vector<Gap> parallel_gaps(const Plan& p) {
+Open parallel_gaps(const Plan& p) {
   const ParallelSpec& q = p.parallel;
   const bool grouped = q.zero_stage > 0 && q.zero_group > 0 && q.zero_group < q.data;
   // Experts are cut over other ranks than all else.
@@ -256,7 +270,7 @@ bool has_empty_stage(const Plan& p) {
   return p.parallel.pipeline > 1 && std::find(layers.begin(), layers.end(), 0) != layers.end();
 }
 
-std::vector<Gap> optimizer_gaps(const Plan& p) {
+Open optimizer_gaps(const Plan& p) {
   const OptimizerSpec& o = p.training.optimizer;
   const bool muon = o.kind == OptimizerKind::muon;
   return {
@@ -275,7 +289,7 @@ std::vector<Gap> optimizer_gaps(const Plan& p) {
 /// Every pass of a step is in the graph: beyond this memory runs out before an answer comes.
 constexpr double kMostPasses = 2e7;  // some 4 GiB
 
-std::vector<Gap> step_gaps(const Plan& p) {
+Open step_gaps(const Plan& p) {
   const double ends = 2 * static_cast<double>(p.parallel.pipeline) * static_cast<double>(p.parallel.virtual_pipeline);
   const double passes = static_cast<double>(p.micro_batches()) * (static_cast<double>(p.model.total_layers()) + ends);
   return {{"training.global_batch_size", passes > kMostPasses,
@@ -283,7 +297,7 @@ std::vector<Gap> step_gaps(const Plan& p) {
            "micro-batch or more data ranks"}};
 }
 
-std::vector<Gap> loss_gaps(const Plan& p) {
+Open loss_gaps(const Plan& p) {
   const ModelSpec& m = p.model;
   const bool chunks = p.training.loss_chunks > 1;
   const bool norm_first = m.norm_placement != NormPlacement::post && m.norm_placement != NormPlacement::post_add;
@@ -314,9 +328,7 @@ Problems lowering_gaps(const Plan& plan) {
   for (const auto& gaps : {model_gaps(plan), indexer_gaps(plan), mixer_gaps(plan), mtp_gaps(plan), t5_gaps(plan),
                            adapter_gaps(plan), quantized_gaps(plan), parallel_gaps(plan), optimizer_gaps(plan), loss_gaps(plan),
                            step_gaps(plan)}) {
-    for (const Gap& g : gaps) {
-      if (g.open) problems.push_back(not_implemented(plan, g));
-    }
+    for (const Gap& g : gaps) problems.push_back(not_implemented(plan, g));
   }
   return problems;
 }

@@ -268,11 +268,9 @@ std::vector<Problem> stack_problems(const Plan& plan, const std::string& stack, 
   return problems;
 }
 
-std::optional<Problem> first_stack_problem(const Plan& plan) {
+bool breaks_stack_rule(const Plan& plan) {
   const auto file = load_stack(plan.stack.name);
-  for (const RuleEntry& rule : file->rules)
-    if (breaks(plan, rule, plan.stack.as_of)) return problem_of(plan, rule, plan.stack.name);
-  return std::nullopt;
+  return std::any_of(file->rules.begin(), file->rules.end(), [&](const RuleEntry& r) { return breaks(plan, r, plan.stack.as_of); });
 }
 
 std::optional<Problem> uncaptured(const Plan& plan) {

@@ -45,8 +45,8 @@ void resolve_stack(Plan& plan);
 
 /// Rules of a framework that a completed plan breaks. `stack` may differ from the plan's own. No month: the newest.
 std::vector<Problem> stack_problems(const Plan& plan, const std::string& stack, std::optional<Month> as_of = std::nullopt);
-/// The first rule of the plan's own stack that it breaks.
-std::optional<Problem> first_stack_problem(const Plan& plan);
+/// Whether a completed plan breaks a rule of its own stack.
+bool breaks_stack_rule(const Plan& plan);
 
 /// The problem of using CUDA graphs with a stack whose file does not describe them.
 std::optional<Problem> uncaptured(const Plan& plan);

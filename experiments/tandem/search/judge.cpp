@@ -42,6 +42,7 @@ Judge::Judge(const Space& space, SkippedChecks skipped)
       cost_(sim::make_cost_model(*topology_)),
       room_(skipped.any_memory ? kAnyRoom : topology_->device().usable_memory.count() / topology_->ranks_per_device()),
       floors_(*topology_, *cost_) {
+  for (const Axis& axis : space.axes()) idle_rows_.push_back(idle_rows(axis.field));
   std::int64_t left = space.groups();
   for (; outer_axes_ < space.axes().size() && left > 1; ++outer_axes_)
     left /= static_cast<std::int64_t>(space.axes()[outer_axes_].values.size());
@@ -51,24 +52,29 @@ Judge::Judge(const Space& space, SkippedChecks skipped)
 
 Judge::~Judge() = default;
 
-/// Why a candidate has the same step as another one, because a field has no effect; else "".
-std::string Judge::idle(CandidateId id, const Plan& plan, Tools& tools) const {
+/// The first axis without effect if a candidate has the same step as another one, else -1.
+std::ptrdiff_t Judge::idle(CandidateId id, const Plan& plan, Tools& tools) const {
   const IdleFields idle(plan);
   CandidateId other = id;
-  std::string reason;
+  std::ptrdiff_t first = -1;
   for (std::size_t a = 0; a < space_.axes().size(); ++a) {
     const Axis& axis = space_.axes()[a];
     const CandidateId value = id / space_.stride(a) % static_cast<CandidateId>(axis.values.size());
-    if (value == 0 || space_.asked(a) || !(idle.has(axis.field) || stays_automatic(axis, value, plan))) continue;
+    if (value == 0 || space_.asked(a) || !(idle.has(idle_rows_[a]) || stays_automatic(axis, value, plan))) continue;
     other -= value * space_.stride(a);
-    if (reason.empty()) reason = axis.field + " changes nothing here: the step of " + axis.name + " " + axis.values.front().text;
+    if (first < 0) first = static_cast<std::ptrdiff_t>(a);
   }
-  if (other == id) return "";
+  if (other == id) return -1;
   const auto known = tools.possible.find(other);
-  if (known != tools.possible.end()) return known->second ? reason : "";
+  if (known != tools.possible.end()) return known->second ? first : -1;
   const Plan& twin = tools.twins.of(other);
-  const bool possible = plan_problems(twin).empty() && lowering_gaps(twin).empty() && refusal_of_stack(twin).empty();
-  return tools.remember(other, possible), possible ? reason : "";
+  const bool possible = plan_problems(twin).empty() && lowering_gaps(twin).empty() && !stack_refuses(twin);
+  return tools.remember(other, possible), possible ? first : -1;
+}
+
+std::string Judge::idle_text(std::ptrdiff_t axis) const {
+  const Axis& a = space_.axes()[static_cast<std::size_t>(axis)];
+  return a.field + " changes nothing here: the step of " + a.name + " " + a.values.front().text;
 }
 
 /// True if ZeRO shards states over one rank and the step equals that of the axis' first value. Some stacks change types or buckets
@@ -80,16 +86,10 @@ bool Judge::shards_over_one(CandidateId id, const Plan& plan, const sim::Estimat
   const CandidateId twin = space_.first_of(id, static_cast<std::size_t>(axis));
   if (twin == id) return false;
   const Plan& other = tools.twins.of(twin);
-  if (!plan_problems(other).empty() || !refusal_of_stack(other).empty()) return false;
+  if (!plan_problems(other).empty() || stack_refuses(other)) return false;
   if (e.outside == sim::Outside::layout) return differ_in_stage(plan, other);
   const sim::Estimate t = tools.form.quick(other);
   return t.outside == e.outside && t.step_time == e.step_time && t.memory == e.memory;
-}
-
-std::string Judge::refusal_of_stack(const Plan& plan) const {
-  if (skipped_.any_stack) return "";
-  const std::optional<Problem> problem = first_stack_problem(plan);
-  return problem ? text_of(*problem) : "";
 }
 
 /// True if a plan with ZeRO 2 or 3, offloading or MTP modules cannot fit: the plan without them needs too much, even less most_saved().
@@ -110,26 +110,33 @@ bool Judge::large(std::int64_t memory, double error) const {
 }
 
 /// Remembers whether the candidate is possible, because others may be the same step.
-std::optional<CandidateView> Judge::refusal(CandidateId id, const Plan& plan, Tools& tools) const {
+std::optional<CandidateView> Judge::refusal(CandidateId id, const Plan& plan, Tools& tools, Reasons reasons) const {
   CandidateView out;
-  const auto refused = [&](Outcome why, std::string reason) {
-    if (why != Outcome::same) tools.remember(id, false);
-    return out.outcome = why, out.reason = std::move(reason), out;
+  const auto refused = [&](Outcome why, const Problem& problem) {
+    tools.remember(id, false);
+    if (reasons == Reasons::told) out.reason = text_of(problem);
+    return out.outcome = why, out;
   };
-  if (const Problems problems = plan_problems(plan); !problems.empty()) return refused(Outcome::layout, text_of(problems.front()));
-  if (const Problems gaps = lowering_gaps(plan); !gaps.empty()) return refused(Outcome::unlowered, text_of(gaps.front()));
-  if (std::string reason = idle(id, plan, tools); !reason.empty()) return refused(Outcome::same, std::move(reason));
-  if (std::string reason = refusal_of_stack(plan); !reason.empty()) return refused(Outcome::stack, std::move(reason));
+  if (const Problems problems = plan_problems(plan); !problems.empty()) return refused(Outcome::layout, problems.front());
+  if (const Problems gaps = lowering_gaps(plan); !gaps.empty()) return refused(Outcome::unlowered, gaps.front());
+  if (const std::ptrdiff_t axis = idle(id, plan, tools); axis >= 0) {
+    if (reasons == Reasons::told) out.reason = idle_text(axis);
+    return out.outcome = Outcome::same, out;
+  }
+  if (stack_refuses(plan)) {
+    const bool told = reasons == Reasons::told;
+    return refused(Outcome::stack, told ? stack_problems(plan, plan.stack.name, plan.stack.as_of).front() : Problem{});
+  }
   tools.remember(id, true);
   return std::nullopt;
 }
 
-CandidateView Judge::candidate(CandidateId id) const {
+CandidateView Judge::candidate(CandidateId id, Reasons reasons) const {
   CandidateView out;
   Lease tools(*this);
   const Plan& plan = tools->plans.of(id);
   sim::ClosedForm& form = tools->form;
-  if (std::optional<CandidateView> refused = refusal(id, plan, *tools)) return *refused;
+  if (std::optional<CandidateView> refused = refusal(id, plan, *tools, reasons)) return *refused;
   if (memory_floor(plan, floor_of(id, plan, *tools), topology_->device()) > room_) {
     out.reason = kTooLarge;
     return out.outcome = Outcome::too_large, out;
@@ -170,24 +177,28 @@ CandidateView Judge::refine(CandidateId id) const {
 }
 
 Simulated Judge::simulate(CandidateId id) const {
-  const Plan plan = space_.plan(id);
+  Simulated out = simulate(space_.plan(id));
+  return out.id = id, out;
+}
+
+Simulated Judge::simulate(const Plan& plan) const {
   const TaskGraph graph = lower(plan);
   // A rank needs at least its live tensors. So a candidate that cannot fit is often found before its time and its allocator are
   // simulated.
   std::int64_t live = 0;
   for (const Program& program : graph.programs) live = std::max(live, program.memory.live_peak_bytes.count());
   live += topology_->device().runtime_memory.count();
-  if (live > room_) return {.id = id, .needed = live};
+  if (live > room_) return {.needed = live};
   sim::SimulateOptions options;
   options.fits = !skipped_.any_memory;
   if (options.fits) {
     const Mesh mesh = make_mesh(plan);
-    if (!sim::fits_memory(plan, {graph, mesh, *topology_, *cost_})) return {.id = id, .needed = live};
+    if (!sim::fits_memory(plan, {graph, mesh, *topology_, *cost_})) return {.needed = live};
   }
   options.seeds_at_once = 1;
   options.every_breakdown = false;
   const Prediction p = sim::simulate(plan, graph, *topology_, options);
-  return {id,     p.step_time.ps(), p.range.low_s,    p.range.high_s, p.roles[neediest_role(p)].needed_bytes.count(),
+  return {0,      p.step_time.ps(), p.range.low_s,    p.range.high_s, p.roles[neediest_role(p)].needed_bytes.count(),
           skipped_.any_memory || p.fits, true,             p.tokens_per_s,   p.mfu, sim::host_share(p), p.range.wider};
 }
 

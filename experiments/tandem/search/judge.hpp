@@ -14,6 +14,8 @@
 #include "experiments/tandem/search/space.hpp"
 #include "experiments/tandem/search/step_floor.hpp"
 #include "models/base/once_map.hpp"
+#include "models/planfile/plan_draft.hpp"
+#include "models/stack/resolve.hpp"
 #include "sim/closed_form/closed_form.hpp"
 
 namespace tandem::search {
@@ -83,6 +85,9 @@ struct SkippedChecks {
   bool any_memory = false;        ///< the device's memory limit
 };
 
+/// Whether a view says in words why something is refused. Searches refuse millions of candidates, whose words nobody reads.
+enum class Reasons : std::uint8_t { left_out, told };
+
 /// Thread-safe. A candidate's judgement does not depend on earlier calls.
 class Judge {
  public:
@@ -91,7 +96,7 @@ class Judge {
   ~Judge();
 
   /// Bounds leave out what layers compute again.
-  GroupView group(std::int64_t group) const;
+  GroupView group(std::int64_t group, Reasons reasons = Reasons::told) const;
   /// The outcome of group() if it follows from numbers alone, without a plan: devices or batch do not divide.
   std::optional<Outcome> refused_by_numbers(std::int64_t group) const;
   /// group() of an open group with its layers' own bounds, which are higher. Slower.
@@ -105,11 +110,13 @@ class Judge {
   /// passes_floor() of the group's layout without recomputation, which is a bound too, and needs no times of layers that compute
   /// modules again. 0: the group computes nothing again, or defaults depend on what it does.
   std::int64_t unrepeated_floor(std::int64_t group) const;
-  CandidateView candidate(CandidateId id) const;
+  CandidateView candidate(CandidateId id, Reasons reasons = Reasons::told) const;
   /// Refines a rough candidate: its memory and, if that could fit, its step, extrapolated from short plans. The outcome is
   /// estimated, simulated or too_large.
   CandidateView refine(CandidateId id) const;
   Simulated simulate(CandidateId id) const;
+  /// A plan of the same model and cluster, whose id is left out.
+  Simulated simulate(const Plan& plan) const;
   Lowered lowered() const { return {floors_.size(), store_->layers.size(), store_->steps.size()}; }
 
   const Topology& topology() const { return *topology_; }
@@ -127,8 +134,9 @@ class Judge {
   GroupView bounded(CandidateId first, Bounds bounds, Tools& tools) const;
   GroupView simple_bounds(std::int64_t group) const;
   std::optional<Counts> settled(CandidateId first, const GroupView& simple, const GroupView& own) const;
-  std::optional<CandidateView> refusal(CandidateId id, const Plan& plan, Tools& tools) const;
-  std::string idle(CandidateId id, const Plan& plan, Tools& tools) const;
+  std::optional<CandidateView> refusal(CandidateId id, const Plan& plan, Tools& tools, Reasons reasons) const;
+  std::ptrdiff_t idle(CandidateId id, const Plan& plan, Tools& tools) const;
+  std::string idle_text(std::ptrdiff_t axis) const;
   std::int64_t passes_of(CandidateId first) const;
   std::int64_t read_passes(CandidateId first) const;
   bool alone() const { return space_.members() == 1; }  ///< a group is one candidate, so group() finds all that refuses it
@@ -136,7 +144,7 @@ class Judge {
   bool shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, Tools& tools) const;
   const LayerFloor& floor_of(CandidateId id, const Plan& plan, Tools& tools) const;
   const LayerFloor& simple_floor_of(CandidateId id, const Plan& plan, Tools& tools) const;
-  std::string refusal_of_stack(const Plan& plan) const;
+  bool stack_refuses(const Plan& plan) const { return !skipped_.any_stack && breaks_stack_rule(plan); }
   bool surely_large(const Plan& plan, sim::ClosedForm& form) const;
   bool is_of_members(const std::string& field) const;
 
@@ -147,6 +155,7 @@ class Judge {
   std::unique_ptr<sim::CostModel> cost_;
   std::shared_ptr<sim::ClosedForm::Store> store_ = std::make_shared<sim::ClosedForm::Store>();
   std::int64_t room_;
+  std::vector<IdleRows> idle_rows_;  ///< by axis
   std::size_t outer_axes_ = 0;    ///< number of axes that form groups
   bool memory_by_member_ = false; ///< members may differ in memory, by ZeRO or offloading
   mutable FloorTable floors_;

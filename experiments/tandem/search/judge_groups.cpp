@@ -75,7 +75,7 @@ const LayerFloor& Judge::simple_floor_of(CandidateId id, const Plan& plan, Tools
   return at->second;
 }
 
-GroupView Judge::group(std::int64_t group) const {
+GroupView Judge::group(std::int64_t group, Reasons reasons) const {
   const CandidateId first = group * space_.members();
   GroupView out;
   const auto refused = [&](Outcome why, std::string reason) { return out.outcome = why, out.reason = std::move(reason), out; };
@@ -84,15 +84,17 @@ GroupView Judge::group(std::int64_t group) const {
   if (auto wrong = tools->shared_layout_problem(*this, first)) return refused(Outcome::layout, std::move(*wrong));
   const Plan& plan = tools->plans.of(first);
   if (alone()) {
-    if (auto wrong = refusal(first, plan, *tools)) return refused(wrong->outcome, std::move(wrong->reason));
+    if (auto wrong = refusal(first, plan, *tools, reasons)) return refused(wrong->outcome, std::move(wrong->reason));
     return bounded(first, Bounds::simple, *tools);
   }
   const auto others = [&](const Problem& p) { return !is_of_members(p.field); };
+  const auto words = [&](const Problem& p) { return reasons == Reasons::told ? text_of(p) : ""; };
   for (const Problem& p : plan_problems(plan))
-    if (others(p)) return refused(Outcome::layout, text_of(p));
+    if (others(p)) return refused(Outcome::layout, words(p));
   for (const Problem& p : lowering_gaps(plan))
-    if (others(p)) return refused(Outcome::unlowered, text_of(p));
-  if (std::string reason = idle(first, plan, *tools); !reason.empty()) return refused(Outcome::same, std::move(reason));
+    if (others(p)) return refused(Outcome::unlowered, words(p));
+  if (const std::ptrdiff_t axis = idle(first, plan, *tools); axis >= 0)
+    return refused(Outcome::same, reasons == Reasons::told ? idle_text(axis) : "");
   return bounded(first, Bounds::simple, *tools);
 }
 
@@ -138,7 +140,7 @@ std::optional<Counts> Judge::settled(CandidateId first, const GroupView& simple,
     const auto member = static_cast<std::size_t>(m);
     if (simple.too_large[member]) continue;
     std::optional<CandidateView> refused;
-    if (!alone()) refused = refusal(first + m, tools->plans.of(first + m), *tools);
+    if (!alone()) refused = refusal(first + m, tools->plans.of(first + m), *tools, Reasons::left_out);
     if (!refused && !own.too_large[member]) return std::nullopt;
     ++at(counts, refused ? refused->outcome : Outcome::too_large);
   }

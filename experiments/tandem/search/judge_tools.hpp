@@ -1,5 +1,5 @@
 #pragma once
-// What a judge needs to judge plans. Private to judge.cpp and judge_groups.cpp.
+// What a judge needs to judge plans. Private to judge.cpp, judge_groups.cpp and own_layout.cpp.
 
 #include <memory>
 #include <optional>

@@ -91,7 +91,7 @@ void Search::learned() const {
 
 GroupFact Search::bounded(std::int64_t group) const {
   if (const std::optional<Outcome> refused = judge_.refused_by_numbers(group)) return {0, 0, *refused, true, false};
-  const GroupView view = judge_.group(group);
+  const GroupView view = judge_.group(group, Reasons::left_out);
   return {view.floor_ps, static_cast<std::int32_t>(view.large), view.outcome, true, false};
 }
 
@@ -174,12 +174,12 @@ void Search::learn(const std::vector<std::int64_t>& groups) {
   std::vector<Part> parts(groups.size());
   for_each_index(groups.size(), options_.jobs, [&](std::size_t i) {
     const std::int64_t g = groups[i];
-    const GroupView simple = judge_.group(g), own = judge_.closer(g);
+    const GroupView simple = judge_.group(g, Reasons::left_out), own = judge_.closer(g);
     for (std::int64_t m = 0; m < space_.members(); ++m) {
       const auto member = static_cast<std::size_t>(m);
       if (simple.too_large[member]) continue;
       const CandidateId id = g * space_.members() + m;
-      const CandidateView c = judge_.candidate(id);
+      const CandidateView c = judge_.candidate(id, Reasons::left_out);
       ++at(parts[i].counts, c.outcome);
       if (c.outcome == Outcome::estimated || c.outcome == Outcome::simulated)
         parts[i].found.push_back({id, std::max(fact(g).floor_ps, c.floor_ps), c.estimate_ps, c.memory, own.memory_floors[member],
@@ -369,7 +369,7 @@ bool Search::surely_beaten(const GroupView& view) const {
 
 bool Search::surely_beaten(std::int64_t group) const {
   const bool slower = sure_.covers(fact(group).floor_ps, kNoLimit);
-  return slower && (surely_beaten(judge_.group(group)) || surely_beaten(judge_.closer(group)));
+  return slower && (surely_beaten(judge_.group(group, Reasons::left_out)) || surely_beaten(judge_.closer(group)));
 }
 
 std::vector<Found> Search::found() const {
