@@ -47,13 +47,15 @@ class QuestionReader {
     read_subject();
     for (const auto& [field, value] : request_.set) study::set_field(document_, field, json::parse(value));
     place_cluster();
+    const json whole = document_;
     const std::vector<AxisRequest> automatic = take_automatic();
     place_devices(automatic);
     const bool open = automatic.empty();
     if (open) for (const char* field : kOfOneLayout) if (!sets(field)) study::set_field(document_, field, nullptr);
     fill_training();
     std::vector<AxisRequest> chosen = said_axes();
-    out_.draft = draft();
+    out_.draft = draft(document_);
+    if (open) keep_own(whole);
     const std::int64_t per_node = make_topology(out_.draft.plan.cluster)->devices_per_node();
     for (const AxisRequest& axis : default_axes(out_.draft.plan, per_node)) {
       const bool wanted = open ? !sets(axis.field) : names(automatic, axis.field);
@@ -298,9 +300,21 @@ class QuestionReader {
     return std::any_of(gaps.begin(), gaps.end(), [&](const Problem& p) { return p.field == field; });
   }
 
-  /// The document's draft, with values for required fields.
-  PlanDraft draft() const {
-    json probe = document_;
+  /// Keeps the layout of a whole plan, which candidates replace. Its data ranks follow from the devices, of which there may be others now.
+  void keep_own(const json& whole) {
+    const bool layout = whole.contains("parallel") && whole["parallel"].is_object() && !whole["parallel"].empty();
+    if (!layout || !document_.contains("training") || !document_["training"].contains("micro_batch_size")) return;
+    json own = document_;
+    for (const std::string field : kOfOneLayout) {
+      const std::size_t dot = field.find('.');
+      const std::string part = field.substr(0, dot), key = field.substr(dot + 1);
+      if (field != "parallel.data" && whole.contains(part) && whole[part].contains(key)) own[part][key] = whole[part][key];
+    }
+    out_.own = draft(std::move(own));
+  }
+
+  /// A document's draft, with values for required fields.
+  PlanDraft draft(json probe) const {
     if (!probe.contains("training") || !probe["training"].contains("micro_batch_size"))
       study::set_field(probe, "training.micro_batch_size", 1);
     const PlanContext context{generation_of, program::chosen_stack(request_.stack)};

@@ -2,6 +2,7 @@
 // The question of a search: a model or plan, a cluster, and the fields that vary.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@ struct Question {
   std::string document;              ///< JSON of the plan behind all candidates, without the varied fields
   std::string file;                  ///< for error messages
   PlanDraft draft;                   ///< parsed from the document
+  std::optional<PlanDraft> own;      ///< a whole plan with its own layout, which candidates replace
   std::vector<Axis> axes;
   std::vector<std::string> told;     ///< automatic choices, one sentence each
   std::vector<std::string> unsearched;  ///< axes that --axis would add: "token_dispatcher=alltoall,deepep"

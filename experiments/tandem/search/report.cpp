@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/tandem/search/changes_report.hpp"
+#include "experiments/tandem/search/own_layout.hpp"
 #include "experiments/tandem/search/report_parts.hpp"
 #include "experiments/tandem/search/switched.hpp"
 #include "models/base/text.hpp"
@@ -166,7 +167,7 @@ std::string to_text(const Search& search, const Answer& answer, const Changes& c
   if (!answer.best.empty())
     out += best_text(space, answer) + legend(judge) + types_text(space, answer) + wider_text(answer) +
            host_text(judge, answer) + tight_text(judge, answer) + wrong_text(answer) + switched_text(space, answer) +
-           more_text(judge, answer, fewer) + caveat_text(judge);
+           own_layout_text(search, answer) + more_text(judge, answer, fewer) + caveat_text(judge);
   if (answer.interrupted)
     out += estimated_text(space, answer) + interrupted_text({&search});
   else if (!answer.complete)
@@ -194,7 +195,8 @@ std::string to_json(const Search& search, const Answer& answer, const Changes& c
       {"interrupted", answer.interrupted},
       {"wrong_bounds", answer.wrong_bounds.size()},
       {"device_memory_bytes", search.judge().room()},
-      {"notes", lines_of(switched_text(space, answer) + more_text(search.judge(), answer, fewer) + caveat_text(search.judge()))},
+      {"notes", lines_of(switched_text(space, answer) + own_layout_text(search, answer) + more_text(search.judge(), answer, fewer) +
+                         caveat_text(search.judge()))},
       {"best", rows},
       {"estimated", estimated_json(space, answer)},
       {"unlimited", changes.unlimited ? placed_json(*changes.unlimited) : ordered_json()},

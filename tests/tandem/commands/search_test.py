@@ -136,6 +136,21 @@ class Search(Searching):
         for word in ("virtual_pipeline", "flash_attention", "token_dispatcher", "a list as JSON", "widens the search"):
             self.assertIn(word, " ".join(out.split()))
 
+    def test_a_plan_with_a_layout_has_it_beside_the_first_row(self):
+        plan = self.small()
+        text = run("search", plan, *AXES)[1]
+        own = re.search(r"the plan's own layout, (.*), takes (\S+ \S+) and \S+ \S+; row 1 takes (?:as long|(\S+) % (less|more))\n", text)
+        self.assertIsNotNone(own, text)
+        simulated, answer = tandem_json("simulate", plan), self.search(plan, *AXES)
+        self.assertRegex(run("simulate", plan)[1], rf"step time +{own[2]}")
+        change = 100 * (1 - answer["best"][0]["step_time_s"] / simulated["step_time_s"])
+        self.assertEqual((own[3], own[4]), (f"{abs(change):.1f}", "less" if change > 0 else "more"))
+        self.assertIn(own[0].strip(), answer["notes"])
+        told = lambda *arguments: [n for n in self.search(*arguments)["notes"] if "own layout" in n]
+        self.assertRegex(told(plan, *AXES, "--devices", 6, "--global-batch", 12)[0], "own layout, tensor 2 x pipeline 2 x .*, cannot run here: ")
+        self.assertEqual(told(self.small(**{"parallel.tensor": "auto"}), *AXES), [])
+        self.assertEqual(told("gpt-1.3b", "--cluster", "dgx-h100", "--devices", 8, *ONE_LAYOUT), [])
+
     def test_threads_do_not_change_a_byte(self):
         texts = [run("search", self.small(), *AXES, "--json", "--jobs", jobs)[1] for jobs in (1, 2)]
         self.assertEqual(texts[0], texts[1])
