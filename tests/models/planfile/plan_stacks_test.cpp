@@ -181,6 +181,17 @@ TEST_CASE("the Trainium reference takes tensor 8, data up to 64, no pipeline and
   CHECK(refused(bent("\"data\": 64", "\"data\": 32, \"pipeline\": 2", kTrainium), "neuronx").empty());
 }
 
+TEST_CASE("neuronx runs 1F1B and interleaved pipelines, and overlaps only the sum of tensor ranks without sequence parallelism") {
+  const auto fields = [](const std::string& parallel) { return refused(bent("\"data\": 64", parallel, kTrainium), "neuronx"); };
+  const std::string stages = R"("data": 16, "pipeline": 4, "schedule": )";
+  CHECK(fields(stages + R"("1f1b")").empty());
+  for (const char* schedule : {"gpipe", "zb-h1", "zb-h2"}) CHECK(fields(stages + '"' + schedule + '"') == Fields{"parallel.schedule"});
+  const std::string shared = R"("data": 64, "sequence_parallel": )";
+  CHECK(fields(shared + R"(true, "tensor_overlap": true)") == Fields{"parallel.tensor_overlap"});
+  CHECK(fields(shared + R"(true, "overlap_tensor_sum": true)") == Fields{"parallel.overlap_tensor_sum"});
+  CHECK(fields(shared + R"(false, "overlap_tensor_sum": true)").empty());
+}
+
 TEST_CASE("DeepSpeed BERT is data parallel only, with ZeRO up to 2") {
   CHECK(refused(kBert, "deepspeed-bert").empty());
   CHECK(refused(bent("\"zero_stage\": 1", "\"zero_stage\": 3", kBert), "deepspeed-bert") ==

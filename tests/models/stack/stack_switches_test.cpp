@@ -99,6 +99,8 @@ TEST_CASE("FlashAttention is turned on where a framework and its device have it 
   CHECK_FALSE(flash("megatron-deepspeed", "2024-01", [](Plan& p) { p.cluster.generation = "volta"; }));
   CHECK_FALSE(flash("megatron-deepspeed", "2024-01", [](Plan& p) { p.training.precision = "fp32"; }));
   CHECK_FALSE(flash("megatron-deepspeed", "2024-01", [](Plan& p) { p.model.position_embedding = PositionEmbedding::alibi; }));
+  CHECK(flash("megatron-deepspeed", "2024-01", [](Plan& p) { p.cluster.generation = "cdna2"; }));
+  CHECK_FALSE(flash("megatron-deepspeed", "2023-12", [](Plan& p) { p.cluster.generation = "cdna2"; }));
   CHECK(flash("neuronx", "2025-05", [](Plan& p) { p.cluster.generation = "trainium2"; }));
   CHECK_FALSE(flash("neuronx", "2024-08", [](Plan& p) { p.cluster.generation = "trainium2"; }));
   CHECK_FALSE(flash("megatron-core", "2026-01", keep));  // on anyway
