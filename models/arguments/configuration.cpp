@@ -8,6 +8,7 @@
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
 #include "models/base/presets.hpp"
+#include "models/base/text.hpp"
 
 namespace tandem::arguments {
 namespace {
@@ -27,11 +28,23 @@ void take_out_auto(json& object, const std::string& prefix, std::vector<std::str
   }
 }
 
-/// The path that the option gives; empty if it gives none.
-std::string said_path(const Arguments& arguments, const Table& table) {
-  const std::string name = table.document->at("configuration").at("option").get<std::string>();
-  const auto said = arguments.values->find(name);
+/// The text that an option gives; empty if it gives none.
+std::string said_text(const Arguments& arguments, const json& where) {
+  const auto said = arguments.values->find(where.at("option").get<std::string>());
   return said != arguments.values->end() && said->is_string() ? said->get<std::string>() : "";
+}
+
+/// The option that the user's file is for: the only one that names a file, else the first whose framework has such files.
+json meant_by(const json& places, const std::string& path) {
+  if (file_state(path).kind == FileKind::absent) throw ConfigError(Problem{path, "CONFIG", "", "there is no such file", "give the file that an option names"});
+  std::vector<std::string> automatic;
+  const json values = *read_document(read_text(path), path, automatic).values;
+  std::vector<std::string> options;
+  for (const json& where : places) {
+    if (places.size() == 1 || read_table(where.at("framework").get<std::string>()).recognises(values)) return where;
+    options.push_back(where.at("option").get<std::string>());
+  }
+  throw ConfigError(Problem{path, "CONFIG", "", "is no file that " + list_text(options) + " can name", "leave it out"});
 }
 
 /// Adds fields by their names with underscores.
@@ -66,22 +79,32 @@ void join_files(const Arguments& first, const std::string& file, const std::stri
   *first.values = std::move(out);
 }
 
-bool add_configuration(Arguments& arguments, const Table& table, const std::string& file, const ConfigurationPlace& place,
-                       std::vector<std::string>& automatic) {
-  if (!table.names_file()) return false;
-  const std::string said = said_path(arguments, table);
-  if (said.empty() && place.given.empty()) return false;
-  const std::string path = place.given.empty() ? beside(said, file) : place.given;
-  const auto option = table.document->at("configuration").at("option").get<std::string>();
-  if (file_state(path).kind == FileKind::absent) {
-    if (!place.given.empty()) throw ConfigError(Problem{place.given, "CONFIG", "", "there is no such file", "give the ds_config.json"});
-    if (place.may_miss) return false;
-    throw ConfigError(Problem{file, table.reads_file() ? option : "--" + option, said, "names a file that is not at " + path,
-                              "give it behind " + file + ", or read the options alone with --approximate"});
+std::vector<AddedFile> add_configurations(Arguments& arguments, const Table& table, const std::string& file,
+                                          const ConfigurationPlace& place) {
+  const json places = table.document->value("configuration", json::array());
+  const json meant = place.given.empty() || places.empty() ? json() : meant_by(places, place.given);
+  std::vector<AddedFile> out;
+  for (const json& where : places) {
+    const bool given = where == meant;
+    const std::string said = said_text(arguments, where), option = where.at("option").get<std::string>();
+    if (said.empty() && !given) continue;
+    const std::string path = given ? place.given : beside(said, file);
+    AddedFile added{where.at("as").get<std::string>(), {}};
+    json& values = (*arguments.values)[added.as];
+    if (const json known = where.value("known", json::object()); !given && known.contains(said)) {
+      values = known[said];
+    } else if (file_state(path).kind != FileKind::absent) {
+      values = *read_document(read_text(path), path, added.automatic).values;
+    } else if (place.may_miss) {
+      arguments.values->erase(added.as);
+      continue;
+    } else {
+      throw ConfigError(Problem{file, table.reads_file() ? option : "--" + option, said, "names a file that is not at " + path,
+                                "give it behind " + file + ", or read the options alone with --approximate"});
+    }
+    out.push_back(std::move(added));
   }
-  (*arguments.values)[table.document->at("configuration").at("as").get<std::string>()] =
-      *read_document(read_text(path), path, automatic).values;
-  return true;
+  return out;
 }
 
 }  // namespace tandem::arguments

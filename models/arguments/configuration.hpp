@@ -19,15 +19,21 @@ Arguments read_document(const std::string& text, const std::string& file, std::v
 /// the path of a second file, unless it is empty. Throws ConfigError if a field stands twice.
 void join_files(const Arguments& first, const std::string& file, const std::string& other, std::vector<std::string>& automatic);
 
-/// Where the JSON file is that the arguments name, and what it is called there.
+/// Where the file is that the arguments name.
 struct ConfigurationPlace {
   std::string given;         ///< a path that the user gave; empty: what the option says, beside the arguments' file
   bool may_miss = false;     ///< go on without it
 };
 
-/// Adds the JSON file that an option names to the arguments, as `ds`. Returns whether there is one. Throws ConfigError if it is
-/// named and cannot be read.
-bool add_configuration(Arguments& arguments, const Table& table, const std::string& file, const ConfigurationPlace& place,
-                       std::vector<std::string>& automatic);
+/// A file that an option named: what it is called among the arguments, and its fields that are "auto".
+struct AddedFile {
+  std::string as;
+  std::vector<std::string> automatic;
+};
+
+/// Adds the files that options name to the arguments, such as `ds`. A file that the user gave is the option's whose framework it is of.
+/// Throws ConfigError if a file is named and cannot be read.
+std::vector<AddedFile> add_configurations(Arguments& arguments, const Table& table, const std::string& file,
+                                          const ConfigurationPlace& place);
 
 }  // namespace tandem::arguments

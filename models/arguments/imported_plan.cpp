@@ -86,7 +86,8 @@ void require_model(const Table& table, TableFacts& facts, const std::string& fil
   const json& plan = table.document->at("plan");
   if (table.reads_file()) {
     if (needs.model.empty() && !table.says_model()) throw ConfigError(without_model(facts, file));
-    if (needs.sequence == 0 && !plan.contains("training.seq_length"))
+    const json length = plan.value("training.seq_length", json());
+    if (needs.sequence == 0 && (length.is_null() || facts.value(length.get<std::string>()).value().is_null()))
       throw ConfigError(Problem{"--seq-length", "", "", "is missing: " + file + " does not say it", "give the tokens of a training sequence"});
     require_fields(table, facts, file, needs);
   } else {
@@ -195,24 +196,28 @@ std::string base_name(const std::string& file) {
   return name.substr(0, name.rfind('.'));
 }
 
+std::string number_of(const Month& month) { return std::to_string(month.year * 100 + month.month); }
+
 /// The table with facts that are known by now: the month of the framework's code as a number, the program, whether it printed the
-/// arguments, whether a JSON file was read, the fields that are left to the program.
-json with_circumstances(const Table& table, const Month& as_of, const Arguments& arguments, bool configured,
-                        const std::vector<std::string>& automatic) {
+/// arguments, the files of options that were read, the fields that are left to the program.
+json with_circumstances(const Table& table, const Month& as_of, const Arguments& arguments,
+                        const std::vector<std::string>& configured, const std::vector<std::string>& automatic) {
   json out = *table.document;
   out["facts"]["program"] = "'" + arguments.program + "'";
   out["facts"]["printed"] = arguments.printed ? "true" : "false";
-  out["facts"]["as_of"] = std::to_string(as_of.year * 100 + as_of.month);
-  out["facts"]["configured"] = configured ? "true" : "false";
+  out["facts"]["as_of"] = number_of(as_of);
+  out["facts"]["configured"] = configured.empty() ? "false" : "true";
+  out["facts"]["configured_as"] = configured;
   out["facts"]["automatic"] = automatic;
   return out;
 }
 
 /// The stack that the plan gets: the one asked for, else the first that the file's fields choose, else the table's. An option that the
 /// framework has no more dates it.
-StackChoice stack_of(const Arguments& arguments, const Table& table, const std::string& file, const PlanNeeds& needs) {
+StackChoice stack_of(const Arguments& arguments, const Table& table, const json& document, const std::string& file,
+                     const PlanNeeds& needs) {
   if (needs.stack) return *needs.stack;
-  TableFacts facts(*arguments.values, "", *table.document, file, 0);
+  TableFacts facts(*arguments.values, "", document, file, 0);
   for (const json& entry : table.document->value("stacks", json::array()))
     if (facts.truth(entry.at("when").get<std::string>())) return {entry.at("stack").get<std::string>(), std::nullopt};
   for (const json& entry : table.document->value("dated", json::array()))
@@ -253,13 +258,6 @@ void add_features(const Table& table, TableFacts& facts, ImportedPlan& out) {
   }
 }
 
-/// The fields that say "auto" as arguments of the table: those behind the first `own` are `ds.NAME`.
-std::vector<std::string> with_places(const Table& table, std::vector<std::string> automatic, std::size_t own) {
-  for (std::size_t i = own; i < automatic.size(); ++i)
-    automatic[i] = table.document->at("configuration").at("as").get<std::string>() + "." + automatic[i];
-  return automatic;
-}
-
 }  // namespace
 
 ImportedPlan import_arguments(const std::string& text, const std::string& file, const Table& table, const PlanNeeds& wanted) {
@@ -272,13 +270,18 @@ ImportedPlan import_arguments(const std::string& text, const std::string& file, 
   PlanNeeds needs = wanted;
   if (needs.devices > 0) (*arguments.values)["world_size"] = needs.devices;
   if (needs.model.empty()) needs.model = found_model(named_model(table, arguments, file), file);
-  const StackChoice stack = stack_of(arguments, table, file, needs);
-  const std::size_t own = automatic.size();  // the others are fields of the file that an option names
-  const bool configured = add_configuration(arguments, table, file, {needs.configuration, needs.approximate}, automatic);
+  std::vector<std::string> placed = automatic, configured;  // of files that options name: `ds.NAME`
+  for (const AddedFile& added : add_configurations(arguments, table, file, {needs.configuration, needs.approximate})) {
+    configured.push_back(added.as);
+    automatic.insert(automatic.end(), added.automatic.begin(), added.automatic.end());
+    for (const std::string& name : added.automatic) placed.push_back(added.as + "." + name);
+  }
   read_switches(table, *arguments.values, file);
   if (!arguments.printed)  // what a program printed it has taken
-    require_kinds(table, *arguments.values, with_places(table, automatic, own), file);
-  json document = with_circumstances(table, stack.as_of.value_or(needs.newest), arguments, configured, automatic);
+    require_kinds(table, *arguments.values, placed, file);
+  json document = with_circumstances(table, needs.newest, arguments, configured, automatic);
+  const StackChoice stack = stack_of(arguments, table, document, file, needs);
+  document["facts"]["as_of"] = number_of(stack.as_of.value_or(needs.newest));
   const json layers = needs.layers > 0 ? json(needs.layers) : model_field(needs.model, {"num_layers", "num_hidden_layers", "n_layer"});
   document["facts"]["preset_layers"] = layers;
   document["facts"]["preset_hidden"] = model_field(needs.model, {"hidden_size", "n_embd", "d_model"});

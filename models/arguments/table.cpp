@@ -88,13 +88,18 @@ json with_base(json document, const json& options) {
   return document;
 }
 
-/// Adds the defaults and the ignored fields of a JSON file that an option names, as `ds.NAME`.
-void add_configuration(json& document, json& defaults) {
-  if (!document.contains("configuration")) return;
-  const json& where = document["configuration"];
+/// The files that options name, as a list: a table with one has it alone.
+void list_configurations(json& document) {
+  if (document.contains("configuration") && document["configuration"].is_object())
+    document["configuration"] = json::array({document["configuration"]});
+}
+
+/// Adds the defaults and the ignored fields of a file that an option names, as `ds.NAME`.
+void add_configuration(const json& where, json& document, json& defaults) {
   const std::string framework = where.at("framework").get<std::string>(), prefix = where.at("as").get<std::string>() + ".";
   const json file = read_json(find_preset(kFolder, framework));
-  const json there = defaults_of(options_of(framework));
+  json there = defaults_of(options_of(framework));
+  there.update(file.at("defaults"));
   for (const auto& [name, value] : there.items()) defaults[prefix + name] = value;
   for (const auto& [pattern, why] : file.at("ignored").items()) document["ignored"][prefix + pattern] = why;
 }
@@ -103,7 +108,10 @@ void add_configuration(json& document, json& defaults) {
 /// that the caller of the framework fills in may say "auto".
 json kinds_of(const std::string& framework, const json& document) {
   json out = options_file(framework).at("kinds");
-  out.update(document.value("kinds", json::object()));
+  const json own = document.value("kinds", json::object());
+  for (const auto& [name, kinds] : own.items())
+    if (kinds.empty()) out.erase(name);  // any value may be right
+    else out[name] = kinds;
   const json filled = document.value("filled", json::array());
   for (const json& name : filled)
     if (json& kinds = out[name.get<std::string>()]; !kinds.is_null()) kinds.push_back("'auto'");
@@ -111,11 +119,11 @@ json kinds_of(const std::string& framework, const json& document) {
   for (const auto& [name, others] : spellings.items())
     for (const json& other : others)
       if (out.contains(name) && !out.contains(other.get<std::string>())) out[other.get<std::string>()] = json(out[name]);
-  if (!document.contains("configuration")) return out;
-  const json& where = document["configuration"];
-  const auto inner = where.at("framework").get<std::string>();
-  const json there = kinds_of(inner, read_json(find_preset(kFolder, inner)));
-  for (const auto& [name, kinds] : there.items()) out[where.at("as").get<std::string>() + "." + name] = kinds;
+  for (const json& where : document.value("configuration", json::array())) {
+    const auto inner = where.at("framework").get<std::string>();
+    const json there = kinds_of(inner, read_json(find_preset(kFolder, inner)));
+    for (const auto& [name, kinds] : there.items()) out[where.at("as").get<std::string>() + "." + name] = kinds;
+  }
   return out;
 }
 
@@ -188,7 +196,8 @@ Table read_table(const std::string& framework) {
   const json options = options_of(framework);
   json document = with_base(read_json(path), options);
   json defaults = defaults_of(options);
-  add_configuration(document, defaults);
+  list_configurations(document);
+  for (const json& where : document.value("configuration", json::array())) add_configuration(where, document, defaults);
   defaults.update(document.at("defaults"));
   document["defaults"] = std::move(defaults);
   document["kinds"] = kinds_of(framework, document);

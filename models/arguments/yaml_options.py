@@ -90,6 +90,24 @@ def llama_factory(root):
     return {name: [name, value] for name, value in options.items()}
 
 
+def trainer(root):
+    """From the dataclass of transformers' Trainer."""
+    options = all_fields(root / "transformers" / "training_args.py")
+    return {name: [name, value] for name, value in options.items()}
+
+
+def trl(root):
+    """From the dataclasses that `trl sft` reads; of transformers, those of its Trainer."""
+    if (root / "transformers").exists():
+        return trainer(root)
+    folder = root / "trl"
+    options = all_fields(*(folder / "trainer" / f"{name}_config.py" for name in ("sft", "base", "model")))
+    scripts = classes_of(folder / "scripts" / "utils.py")
+    for name in ("ScriptArguments", "DatasetMixtureConfig"):
+        options = {**fields_of(scripts[name]), **options}
+    return {name: [name, value] for name, value in options.items() if not name.startswith("_")}
+
+
 # Files of Axolotl's schemas with fields of the whole file; those of fsdp.py stand in a section.
 AXOLOTL = ("config", "model", "peft", "training", "integrations", "multimodal", "deprecated", "quantization", "dynamic_checkpoint", "validation")
 

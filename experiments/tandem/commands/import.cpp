@@ -142,7 +142,7 @@ ExitCode import_options(const Options& o, const arguments::Table& table, const s
   arguments::PlanNeeds needs{o.wanted.cluster, o.wanted.devices, o.model, table.reads_file() ? o.sequence : 0, newest, stack,
                                    o.configuration, o.approximate, o.set};
   if (!o.configuration.empty() && !table.names_file() && !table.reads_several())
-    throw ConfigError(Problem{o.input, "CONFIG", o.configuration, "is for options of DeepSpeed or a file of GPT-NeoX, and these are neither",
+    throw ConfigError(Problem{o.input, "CONFIG", o.configuration, "is for options or a file that can name another, and " + o.input + " cannot",
                               "add --deepspeed to them, or leave CONFIG out"});
   arguments::ImportedPlan made = arguments::import_arguments(text, o.input, table, needs);
   if (!stack && made.stack.name != table.stack) {  // the file chose another
@@ -199,8 +199,8 @@ ExitCode import_file(const Options& o) {
 void add_import(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("import", "Turn a Hugging Face config.json, Megatron-LM's arguments, or another framework's configuration into a plan");
-  command->add_option("FILE", o->input, "config.json, or a folder that has one; a text with options of Megatron-LM or Megatron-DeepSpeed, or a log; a ds_config.json of DeepSpeed; a .toml file of torchtitan, or the JSON that it saves; a .yaml file of NeMo 1 or NxD Training, Megatron-Bridge's run_config.yaml, or a file of GPT-NeoX, nanotron, LLaMA-Factory, Axolotl or Accelerate")->required();
-  command->add_option("CONFIG", o->configuration, "the ds_config.json that these options or FILE name [beside FILE]; the second file of GPT-NeoX [none]");
+  command->add_option("FILE", o->input, "config.json, or a folder that has one; a text with options of Megatron-LM or Megatron-DeepSpeed, or a log; a ds_config.json of DeepSpeed; a .toml file of torchtitan, or the JSON that it saves; a .yaml file of NeMo 1 or NxD Training, Megatron-Bridge's run_config.yaml, or a file of GPT-NeoX, nanotron, LLaMA-Factory, Axolotl, TRL, the Hugging Face Trainer or Accelerate")->required();
+  command->add_option("CONFIG", o->configuration, "the ds_config.json or Accelerate's file that these options or FILE name [beside FILE]; the second file of GPT-NeoX [none]");
   CLI::Option* cluster = command->add_option("--cluster", o->wanted.cluster, "write a whole plan, on this cluster preset [the model alone]")
                              ->type_name("NAME");
   command->add_option("--devices", o->wanted.devices,

@@ -24,8 +24,7 @@ std::set<std::string> names_of(const arguments::Table& table, const json& own) {
   std::set<std::string> out;
   const json added = own.value("defaults", json::object());
   for (const auto& [name, value] : added.items()) out.insert(name);
-  if (own.contains("configuration")) {
-    const auto& where = own["configuration"];
+  for (const json& where : table.document->value("configuration", json::array())) {
     const arguments::Table file = arguments::read_table(where["framework"].get<std::string>());
     for (const auto& [name, argument] : file.options->items()) out.insert(where["as"].get<std::string>() + "." + name);
   }
@@ -114,6 +113,6 @@ TEST_CASE("an unknown framework is refused with the known ones") {
     arguments::read_table("megatron");
     FAIL("not refused");
   } catch (const ConfigError& e) {
-    CHECK(e.problems().front().message().find("known are accelerate, axolotl, deepspeed, gpt-neox, llama-factory, megatron-bridge, megatron-core, megatron-deepspeed, nanotron, nemo, neuron-megatron, neuronx, pai-megatron-patch, torchtitan, torchtitan-2026 and zero-bubble") != std::string::npos);
+    CHECK(e.problems().front().message().find("known are accelerate, axolotl, deepspeed, gpt-neox, llama-factory, megatron-bridge, megatron-core, megatron-deepspeed, nanotron, nemo, neuron-megatron, neuronx, pai-megatron-patch, torchtitan, torchtitan-2026, transformers, trl and zero-bubble") != std::string::npos);
   }
 }
