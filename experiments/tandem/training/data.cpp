@@ -59,6 +59,9 @@ class TextReader {
   /// The tokenizer's token that hides others, if it has BERT's.
   std::optional<std::int32_t> mask() const { return tokenizer_ ? tokenizer_->id_of(kMask) : std::nullopt; }
 
+  /// Tokens of the tokenizer's vocabulary; 0 without a tokenizer.
+  std::int64_t tokens() const { return tokenizer_ ? tokenizer_->vocab_size() : 0; }
+
   std::shared_ptr<const exec::TokenFile> read(const std::string& path) {
     const bool lines = exec::has_object_lines(path);
     if (options_.last_word) return read_last_words(path);
@@ -213,7 +216,7 @@ std::unique_ptr<exec::TokenSource> Texts::part(const exec::TextPart& part) const
 Texts open_texts(const DataOptions& options, const SequenceOptions& sequences) {
   require_conversations(options);
   TextReader reader(options, sequences);
-  return {read_all(options.data, reader, sequences.separate), sequences};
+  return {read_all(options.data, reader, sequences.separate), sequences, reader.tokens()};
 }
 
 Data open_data(const DataOptions& options, const SequenceOptions& sequences, double held_out) {
@@ -221,7 +224,7 @@ Data open_data(const DataOptions& options, const SequenceOptions& sequences, dou
   TextReader reader(options, sequences);
   Data data;
   data.mask = reader.mask();
-  data.texts = Texts(read_all(options.data, reader, sequences.separate), sequences);
+  data.texts = Texts(read_all(options.data, reader, sequences.separate), sequences, reader.tokens());
   data.training = data.texts.part({0, 1 - held_out});
   if (sequences.separate || data.texts.have_answers()) tell_targets(*data.training, data_name(options), sequences.tokens);
   if (data.texts.all().size() == 1) data.bigram_entropy = exec::bigram_entropy(*data.texts.all().front().file);
@@ -236,8 +239,11 @@ Data open_data(const DataOptions& options, const SequenceOptions& sequences, dou
   return data;
 }
 
-void tell_bytes(const Texts& texts, std::int64_t vocabulary) {
-  const std::int64_t bytes = 256;
+void tell_unused_tokens(const Texts& texts, const std::string& tokenizer, std::int64_t vocabulary) {
+  const std::int64_t bytes = 256, tokens = texts.tokenizer_tokens();
+  if (tokens > 0 && 10 * tokens < 9 * vocabulary)
+    log(tokenizer + ": has " + count_text(tokens) + " tokens, and the model " + count_text(vocabulary) +
+        " (model.vocab_size): the others never occur; is it another model's tokenizer?");
   if (vocabulary < 2 * bytes) return;
   for (const Texts::Weighted& text : texts.all()) {
     const std::string& path = text.file->path;

@@ -46,14 +46,17 @@ class Texts {
     double weight;
   };
   Texts() = default;
-  Texts(std::vector<Weighted> texts, const SequenceOptions& sequences) : texts_(std::move(texts)), sequences_(sequences) {}
+  Texts(std::vector<Weighted> texts, const SequenceOptions& sequences, std::int64_t tokenizer_tokens)
+      : texts_(std::move(texts)), sequences_(sequences), tokenizer_tokens_(tokenizer_tokens) {}
 
   const std::vector<Weighted>& all() const { return texts_; }
+  /// Tokens of the vocabulary of the tokenizer that read the texts; 0: none did.
+  std::int64_t tokenizer_tokens() const { return tokenizer_tokens_; }
   /// The same texts in sequences of `tokens` tokens; `separate`: tokens see only their own document.
   Texts cut(std::int64_t tokens, bool separate) const {
     SequenceOptions other = sequences_;
     other.tokens = tokens, other.separate = separate;
-    return {texts_, other};
+    return {texts_, other, tokenizer_tokens_};
   }
   /// Whether some text has completions, which alone are targets.
   bool have_answers() const;
@@ -63,6 +66,7 @@ class Texts {
  private:
   std::vector<Weighted> texts_;
   SequenceOptions sequences_;
+  std::int64_t tokenizer_tokens_ = 0;
 };
 
 struct Data {
@@ -79,8 +83,9 @@ Texts open_texts(const DataOptions& options, const SequenceOptions& sequences);
 /// weight is none, some texts have weights and others none, texts of bytes stand beside token ids, or no completion can be trained.
 Data open_data(const DataOptions& options, const SequenceOptions& sequences, double held_out);
 
-/// Says which texts are read as bytes although bytes fill less than half of the vocabulary: a missing --tokenizer shows only in the loss.
-void tell_bytes(const Texts& texts, std::int64_t vocabulary);
+/// Says which tokens of the model's vocabulary cannot occur, as a missing or a wrong tokenizer shows only in the loss: the texts are read
+/// as bytes, which fill less than half of it, or the tokenizer has less than nine tenths of its tokens. Published models pad less.
+void tell_unused_tokens(const Texts& texts, const std::string& tokenizer, std::int64_t vocabulary);
 
 /// Hides tokens behind `mask_token`, or behind the tokenizer's [MASK] if it is -1 and the plan's family hides any. Throws ConfigError if the plan's family hides none, or has no such token.
 void name_mask(std::int64_t mask_token, const Plan& plan, Data& data);

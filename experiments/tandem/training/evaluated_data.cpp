@@ -81,7 +81,7 @@ EvaluatedData open_evaluated(const DataOptions& options, const Plan& plan, const
   const bool next = shape.kind == ExampleKind::next_token;
   const std::int64_t each = plan.sequence_tokens();
   const Texts texts = open_texts(options, {each, shape.seed, shape.separate, next, false});
-  tell_bytes(texts, shape.vocab_size());
+  tell_unused_tokens(texts, options.tokenizer, shape.vocab_size());
   const auto& file = texts.all().front().file;
   const bool answers = texts.have_answers();
   require_cut(options, cut, shape, answers);

@@ -143,7 +143,7 @@ void open_inputs(const TrainOptions& o, exec::World& world, TrainInputs& out) {
   out.data = open_data(o.text, sequences_of(plan), out.held_out);
   name_mask(o.text.mask_token, plan, out.data);
   require_vocabulary(plan, out.data.training->vocab_size());
-  tell_bytes(out.data.texts, data_shape(plan).vocab_size());
+  tell_unused_tokens(out.data.texts, o.text.tokenizer, data_shape(plan).vocab_size());
   const bool other_text = tell_other_text(o, out);
   if (out.resumed)
     tell_new_length(plan, *out.resumed, {data_name(o.text), out.data.texts});

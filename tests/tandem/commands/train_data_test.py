@@ -55,7 +55,7 @@ class Data(WithFolder):
             self.assertEqual(code, 3)
             self.assertIn(reason, err)
 
-    def test_bytes_are_told_where_the_model_has_a_larger_vocabulary(self):
+    def test_tokens_of_the_model_that_cannot_occur_are_told(self):
         small, large = self.folder.plan(ONE), self.folder.plan(changed(ONE, **{"model.vocab_size": 1000}), "large.json")
         kept = self.folder.path / "kept.safetensors"
         said = f"{TEXT}: is read as bytes: 256 of the model's 1,000 tokens occur; --tokenizer reads texts"
@@ -65,6 +65,11 @@ class Data(WithFolder):
         tokenizer = SOURCE / "tests/fixtures/tokenizers/gpt2.json"
         err = run("train", large, "--data", TEXT, "--tokenizer", tokenizer, "--steps", 2, "--resume", kept)[2]
         self.assertNotIn("read as bytes", err)
+        told = f"{tokenizer}: has 420 tokens, and the model 1,000 (model.vocab_size): the others never occur"
+        self.assertIn(told, err)
+        self.assertIn(told, run("evaluate", large, "--data", TEXT, "--tokenizer", tokenizer, "--checkpoint", kept)[2])
+        close = self.folder.plan(changed(ONE, **{"model.vocab_size": 466}), "close.json")  # 420 are nine tenths of it
+        self.assertNotIn("never occur", run("train", close, "--data", TEXT, "--tokenizer", tokenizer, "--steps", 1)[2])
         self.assertIn("another part of it, or with another --tokenizer", err)
 
     def test_an_interval_that_holds_no_evaluation_is_told(self):
