@@ -21,9 +21,18 @@ std::string task_name(std::string name) {
 }
 
 /// Whether the task is a product with the matrix: "qkv", "qkv_dgrad".
-bool is_of(const std::string& task, const std::string& matrix) {
+bool is_of(std::string_view task, const std::string& matrix) {
   return task == matrix || (task.starts_with(matrix) && task[matrix.size()] == '_');
 }
+
+/// A product with a matrix of the head as its matrix is named here: "head.transform_wgrad" is "transform_wgrad".
+std::string_view without_head(std::string_view task) {
+  constexpr std::string_view kHead = "head.";
+  return task.starts_with(kHead) ? task.substr(kHead.size()) : task;
+}
+
+/// Products of BERT's first tokens, which every tensor rank has, also under sequence parallelism.
+bool of_first_tokens(const std::string& task) { return is_of(task, "pooler") || is_of(task, "nsp"); }
 
 std::int64_t rows_of(const MatMul& op) { return op.trans_a ? op.k : op.m; }
 
@@ -74,7 +83,7 @@ TensorCopies::TensorCopies(const TaskGraph& graph) : ranks_(ranks_of(graph)) {
 }
 
 bool TensorCopies::is_whole(const std::string& task) const {
-  return std::any_of(whole_.begin(), whole_.end(), [&](const std::string& matrix) { return is_of(task, matrix); });
+  return std::any_of(whole_.begin(), whole_.end(), [&](const std::string& matrix) { return is_of(without_head(task), matrix); });
 }
 
 double TensorCopies::of_whole(const Op& op) const {
@@ -91,6 +100,7 @@ double TensorCopies::share(const Program& program, const Instance& instance, con
   if (std::holds_alternative<IndexTopK>(task.op) || std::holds_alternative<IndexTopKBackward>(task.op))
     return 1 / static_cast<double>(ranks_);  // all tensor ranks have the whole indexer
   if (!std::holds_alternative<MatMul>(task.op)) return 1;
+  if (of_first_tokens(task.name)) return 1 / static_cast<double>(ranks_);
   if (is_whole(task.name)) return of_whole(task.op);
   for (const std::string matrix : {"qkv", "qkv.k", "qkv.v"})
     if (is_of(task.name, matrix + "_lora_b")) return share_of_keys(program, instance.layer, (matrix + ".lora_b").c_str());

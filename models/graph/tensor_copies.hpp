@@ -10,7 +10,8 @@
 namespace tandem {
 
 /// Finds such products: of keys and values, if tensor ranks outnumber their heads; of matrices that all tensor ranks hold whole, if
-/// they multiply the same rows (an indexer's, and without sequence parallelism a router's and latent attention's).
+/// they multiply the same rows (an indexer's, those of BERT's first tokens, and without sequence parallelism its transform, a router's
+/// and latent attention's).
 class TensorCopies {
  public:
   explicit TensorCopies(const TaskGraph& graph);

@@ -62,12 +62,13 @@ TEST_CASE("attention's backward pass is two times its forward pass, whatever its
   }
 }
 
-TEST_CASE("what tensor ranks do alike counts once: routers, latent attention's way down, indexers, modules, adapters") {
+TEST_CASE("what tensor ranks do alike counts once: routers, latent attention's way down, indexers, modules, BERT's head, adapters") {
   json experts = {{"moe", {{"num_experts", 4}, {"experts_per_token", 2}, {"ffn_hidden_size", 32}, {"num_shared_experts", 1}}}};
   json indexed = kLatent, modules = experts;
   indexed["indexer"] = {{"heads", 4}, {"head_dim", 8}, {"topk", 6}};
   modules["mtp"] = {{"num_layers", 1}};
-  for (const json& model : {experts, kLatent, indexed, modules}) {
+  const json bert = {{"family", "bert"}, {"num_kv_heads", kHeads}};
+  for (const json& model : {experts, kLatent, indexed, modules, bert}) {
     const double alone = flops_of(plan_of(model, 1));
     for (const bool rows_apart : {false, true}) {
       INFO(model.dump() << rows_apart);
