@@ -4,7 +4,7 @@
 // Here the two halves are separate products, and the second adds to the first, so nothing is concatenated in memory.
 
 #include "models/lowering/templates/block_frame.hpp"
-#include "models/lowering/templates/embedding.hpp"
+#include "models/lowering/templates/ends/embedding.hpp"
 #include "models/lowering/templates/gradient_sink.hpp"
 
 namespace tandem::lowering {

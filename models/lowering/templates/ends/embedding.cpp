@@ -1,4 +1,4 @@
-#include "models/lowering/templates/embedding.hpp"
+#include "models/lowering/templates/ends/embedding.hpp"
 
 namespace tandem::lowering {
 namespace {

@@ -2,7 +2,7 @@
 // that every decoder layer attends to. The decoder starts with its own tokens, in the same word matrix
 // (arXiv 1910.10683 section 2.1). If positions are learned, it uses the same position table, too.
 
-#include "models/lowering/templates/embedding.hpp"
+#include "models/lowering/templates/ends/embedding.hpp"
 
 namespace tandem::lowering {
 namespace {
