@@ -72,7 +72,7 @@ TEST_CASE("shards of Accelerate have three spellings") {
 TEST_CASE("DeepSpeed, offloading and ranks of a sequence are read of Accelerate's groups") {
   const arguments::ImportedPlan plan = imported(some_file("DEEPSPEED", "deepspeed_config: {zero_stage: 3, offload_optimizer_device: cpu, offload_param_device: none, gradient_clipping: 0.5}\n"
                                                                        "parallelism_config: {parallelism_config_sp_size: 2}\n"));
-  CHECK(field(plan, "stack") == "megatron-deepspeed");
+  CHECK(field(plan, "stack") == "deepspeed");
   CHECK(field(plan, "parallel.zero_stage") == 3);
   CHECK(field(plan, "parallel.offload.optimizer") == true);
   CHECK(field(plan, "parallel.offload.parameters").is_null());

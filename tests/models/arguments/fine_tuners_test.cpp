@@ -84,7 +84,7 @@ TEST_CASE("full fine-tuning of LLaMA-Factory keeps fp32 weights, with pure_bf16 
 TEST_CASE("DeepSpeed's file or FSDP chooses the stack and shards a fine-tuning") {
   const Engine engine;
   const arguments::ImportedPlan plan = imported("llama-factory", some_factory("deepspeed: ds.json\n", "finetuning_type: full\n"), engine.path);
-  CHECK(field(plan, "stack") == "megatron-deepspeed");
+  CHECK(field(plan, "stack") == "deepspeed");
   CHECK(field(plan, "parallel.zero_stage") == 3);
   CHECK(field(plan, "parallel.bucket_bytes").is_null());  // "auto"
   CHECK_THROWS_AS(imported("llama-factory", some_factory("deepspeed: not/there.json\n")), ConfigError);

@@ -37,8 +37,28 @@ TEST_CASE("every rule set loads and every rule says why and who says so") {
     }
   }
   CHECK(preset_names("models/stacks") ==
-        Fields{"aleph-scaling",   "deepspeed-bert", "fms-fsdp", "internevo",   "jax",          "llm-foundry", "llm.c",     "maxtext", "megatron-core",
+        Fields{"aleph-scaling",   "deepspeed", "deepspeed-bert", "fms-fsdp", "internevo",   "jax",          "llm-foundry", "llm.c",     "maxtext", "megatron-core",
                "megatron-deepspeed", "nanotron", "nemo", "neuron-megatron", "neuronx", "paxml", "pytorch-ddp", "pytorch-fsdp", "tandem", "torchtitan"});
+}
+
+/// Models of the hub have their own attention; DeepSpeed's engine only shards, sums and updates.
+TEST_CASE("DeepSpeed around another model has its engine's rules and none of Megatron's") {
+  const auto with_layout = [](const std::string& parallel, const std::string& model = "qwen3-8b") {
+    return R"({"model": {"preset": ")" + model + R"("}, "parallel": {)" + parallel + R"(}, "stack": "deepspeed",
+      "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 64}, "cluster": {"preset": "dgx-h100", "devices": 64}})";
+  };
+  CHECK(refused(with_layout(R"("data": 64, "zero_stage": 3)"), "deepspeed").empty());
+  CHECK(refused(with_layout(R"("data": 64, "zero_stage": 3)"), "megatron-deepspeed") == Fields{"model.qk_norm"});
+  CHECK(refused(with_layout(R"("data": 64, "zero_stage": 3)", "qwen1.5-moe-a2.7b"), "deepspeed").empty());  // experts are on every rank
+  const Plan plan = parse_plan(with_layout(R"("data": 64, "zero_stage": 3)"), "stack.json");
+  CHECK(plan.training.dropout.hidden == 0);
+  CHECK(plan.training.flash_attention);
+  CHECK(plan.parallel.overlap_grad_reduce);  // zero/config.py: with stage 3
+  CHECK(plan.parallel.bucket_bytes == Bytes{1000000000});
+  CHECK(plan.training.dtypes.gradient_reduce == DType::bf16);
+  CHECK(plan.training.fusion.name == "eager");
+  CHECK_FALSE(parse_plan(with_layout(R"("data": 64, "zero_stage": 2)"), "stack.json").parallel.overlap_grad_reduce);
+  CHECK_THROWS_AS(parse_plan(with_layout(R"("data": 32, "pipeline": 2, "zero_stage": 2)"), "stack.json"), InfeasibleError);
 }
 
 TEST_CASE("a stack with its month is one text or an object") {

@@ -135,7 +135,7 @@ class Arguments(WithFolder):
         code, out, err = run("import", config, "--model", "llama3-8b", "--seq-length", "2048", "--cluster", "dgx-h100", "--devices", "8")
         self.assertEqual(code, 0, err)
         self.assertEqual(json.loads(out)["parallel"]["offload"], {"optimizer": True, "ratio": 1.0})
-        self.assertIn("stack megatron-deepspeed as of 2024-03\n", err)
+        self.assertIn("stack deepspeed as of 2026-08\n", err)
 
     def test_bad_inputs_are_refused(self):
         for text, more, code, part in ((OPTIONS, [], 3, "--cluster: is missing"),
