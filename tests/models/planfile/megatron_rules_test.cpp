@@ -225,3 +225,18 @@ TEST_CASE("Megatron-Core overlaps the exchange of several expert ranks that no r
   CHECK(refused_by(narrow, {2025, 7}) == Fields{"training.precision"});
   CHECK(refused_by(narrow, {2025, 8}).empty());
 }
+
+// NVIDIA/Megatron-LM 3df200905e (2025-11-18); NVIDIA-NeMo/Megatron-Bridge 3c4ea2ff9 (2025-08-18) and c8e34f71e (2025-11-21)
+TEST_CASE("DeepEP runs on Blackwell since November 2025") {
+  const auto fields = [](const std::string& cluster, Month as_of) {
+    const Plan plan = parse_plan(R"({"stack": "pytorch-fsdp", "model": {"preset": "qwen3-30b-a3b"}, "parallel": {"data": 16, "expert": 8,
+      "token_dispatcher": "deepep"}, "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 16}, "cluster": {"preset": ")" +
+                                 cluster + R"(", "devices": 16}})", "exchange.json");
+    Fields out;
+    for (const Problem& p : stack_problems(plan, "nemo", as_of)) out.push_back(p.field);
+    return out;
+  };
+  CHECK(fields("gb200-nvl72", {2025, 10}) == Fields{"parallel.token_dispatcher"});
+  CHECK(fields("gb200-nvl72", {2025, 11}).empty());
+  CHECK(fields("dgx-h100", {2025, 10}).empty());
+}
