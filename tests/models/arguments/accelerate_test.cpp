@@ -90,5 +90,8 @@ TEST_CASE("replicas of Accelerate have all weights, in fp32 beside 16-bit produc
   CHECK(field(imported(some_file("MULTI_GPU", "", "'no'")), "training.precision") == "fp32");
   CHECK(field(imported(some_file("MULTI_GPU", "dynamo_config: {dynamo_backend: INDUCTOR}\n")), "training.fusion") == "compiled");
   CHECK(refusal(some_file("MEGATRON_LM")).find("a framework of this kind") != std::string::npos);
+  std::string hosts = some_file("MULTI_GPU");
+  hosts.replace(hosts.find("use_cpu: false"), 14, "use_cpu: true");
+  CHECK(refusal(hosts).find("a run on processors") != std::string::npos);
   CHECK(refusal(some_file("MULTI_GPU", "", "fp8")).find("products in 8 bits") != std::string::npos);
 }
