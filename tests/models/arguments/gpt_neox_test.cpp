@@ -55,6 +55,25 @@ TEST_CASE("a file of GPT-NeoX, with dashes, is a whole plan of stack megatron-de
   CHECK(parse_plan(plan.document->dump(), "plan.json").parallel.data == 4);
 }
 
+// megatron/tokenizer/tokenizer.py: GPT2BPETokenizer is the default, CharLevelTokenizer has 512; the vocabulary is padded to a multiple of
+// make_vocab_size_divisible_by times model ranks. GPT-NeoX-20B has 50,432 rows (its config.json on the hub).
+TEST_CASE("the tokenizer of a file of GPT-NeoX says its vocabulary, or it is asked for") {
+  const auto rows = [](const std::string& more) {
+    std::string text = some(more);
+    const std::string said = "\"vocab_size\": 50000, ";
+    text.erase(text.find(said), said.size());
+    return parse_plan(imported(text).document->dump(), "plan.json").model;
+  };
+  CHECK(rows("").vocab_size == 50257);
+  CHECK(rows("\"tokenizer_type\": \"CharLevelTokenizer\"").vocab_size == 512);
+  CHECK_THROWS_AS(rows("\"tokenizer_type\": \"HFTokenizer\", \"vocab_file\": \"20B_tokenizer.json\""), ConfigError);
+  arguments::PlanNeeds needs{"dgx-a100-80gb", 16, "", 0, {2024, 3}};
+  needs.set = {{"vocab_size", 50277}};
+  const auto plan = arguments::import_arguments(some("\"tokenizer_type\": \"HFTokenizer\""), "run.yml", arguments::read_table("gpt-neox"), needs);
+  CHECK(field(plan, "model.vocab_size") == 50277);
+  CHECK((50277 + 255) / field(plan, "model.pad_vocab_to").get<int>() * 256 == 50432);
+}
+
 TEST_CASE("GPT-NeoX's gated MLP has two thirds of its width, in whole multiples") {
   // LLaMA 7B of configs/llama: 32,768 becomes 11,008, the published width (arXiv 2302.13971).
   const arguments::ImportedPlan plan = imported(some(R"("activation": "swiglu", "intermediate_size": 32768, "mlp_multiple_of": 256)"));
