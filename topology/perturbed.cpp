@@ -59,22 +59,25 @@ class Perturbed final : public SameTopology {
   }
 
   void slow_down(const SlowDevice& slow) {
-    if (const auto d = found(slow)) speeds_.try_emplace(*d, 1).first->second *= slow.factor;
+    for (const DeviceId d : found(slow)) speeds_.try_emplace(d, 1).first->second *= slow.factor;
   }
 
-  std::optional<DeviceId> found(const SlowDevice& slow) {
+  std::vector<DeviceId> found(const SlowDevice& slow) {
     const std::int64_t ranks = devices() * ranks_per_device(), nodes = (devices() - 1) / devices_per_node() + 1;
     const auto refuse = [&](const std::string& what, std::int64_t value, const std::string& whose, std::int64_t count) {
       problems_.push_back(problem("slow_devices", what + " " + std::to_string(value), whose + " no such " + what,
                                   "use 0 to " + std::to_string(count - 1)));
-      return std::nullopt;
+      return std::vector<DeviceId>();
     };
     if (slow.rank >= ranks) return refuse("rank", slow.rank, "the cluster has", ranks);
-    if (slow.rank >= 0) return device_of(Rank(static_cast<std::int32_t>(slow.rank)));
+    if (slow.rank >= 0) return {device_of(Rank(static_cast<std::int32_t>(slow.rank)))};
     if (slow.node >= nodes) return refuse("node", slow.node, "the cluster has", nodes);
     const std::int64_t here = std::min(devices_per_node(), devices() - slow.node * devices_per_node());
     if (slow.device >= here) return refuse("device", slow.device, "the node has", here);
-    return DeviceId(static_cast<std::int32_t>(slow.node * devices_per_node() + slow.device));
+    std::vector<DeviceId> out;
+    for (std::int64_t d = 0; d < here; ++d)
+      if (slow.device < 0 || slow.device == d) out.emplace_back(static_cast<std::int32_t>(slow.node * devices_per_node() + d));
+    return out;
   }
 
   Route named(const std::string& field, const std::string& name) {

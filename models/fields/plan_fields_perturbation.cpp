@@ -59,8 +59,8 @@ std::optional<Refusal> read_slow_device(const json& value, SlowDevice& out) {
     return refused;
   if (!value.contains("factor")) return Refusal{"has an entry without a factor", "give the share of its speed that is left, e.g. 0.8"};
   const bool by_rank = out.rank >= 0, by_node = out.node >= 0, by_place = out.device >= 0;
-  if (by_node != by_place || by_rank == by_node)
-    return Refusal{"has an entry that does not say which device", R"(give "rank", or "node" and the "device" in it)"};
+  if (by_rank == by_node || (by_place && !by_node))
+    return Refusal{"has an entry that does not say which device", R"(give "rank", or "node" and the "device" in it, or "node" for all of its devices)"};
   return {};
 }
 
@@ -76,7 +76,9 @@ std::optional<Refusal> read_slow_link(const json& value, SlowLink& out) {
 
 json written(const SlowDevice& d) {
   if (d.rank >= 0) return {{"rank", d.rank}, {"factor", d.factor}};
-  return {{"node", d.node}, {"device", d.device}, {"factor", d.factor}};
+  json out = {{"node", d.node}, {"factor", d.factor}};
+  if (d.device >= 0) out["device"] = d.device;
+  return out;
 }
 json written(const SlowLink& l) { return {{"link", l.link}, {"factor", l.factor}}; }
 json written(const std::string& link) { return link; }
@@ -123,7 +125,7 @@ std::vector<PlanField> perturbation_fields() {
   const auto read_name = [](const json& v, std::string& out) { return read_value(v, out); };
   const std::string at = "cluster.perturbation.", link = R"("node 0: NIC 2 <-> leaf")";
   return {
-      list<SlowDevice>({at + "slow_devices", "Devices whose computations take 1 / factor of their time: by rank, or by node and place in it."},
+      list<SlowDevice>({at + "slow_devices", "Devices whose computations take 1 / factor of their time: by rank, by node and place in it, or all of a node."},
                        AT(cluster.perturbation.slow_devices), kExample, read_slow_device, schema_of_slow_devices),
       list<SlowLink>({at + "slow_links", "Links with a factor of their bandwidth: \"A to B\" one way, \"A <-> B\" both, * stands for a numeral."},
                      AT(cluster.perturbation.slow_links), R"({"link": )" + link + R"(, "factor": 0.5})", read_slow_link, schema_of_slow_links),

@@ -8,10 +8,10 @@
 
 namespace tandem {
 
-/// A device with computations 1 / factor times as long. Identified by one of its ranks, or by its node and index there.
+/// Devices with computations 1 / factor times as long: that of a rank, one of a node by its index there, or all of a node.
 struct SlowDevice {
   std::int64_t rank = -1;              ///< -1: named by node and device
-  std::int64_t node = -1, device = -1;
+  std::int64_t node = -1, device = -1;  ///< device -1: all of the node
   double factor = 1;                   ///< remaining share of its speed, 0.0001 to 1
 };
 

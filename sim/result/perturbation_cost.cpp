@@ -23,9 +23,10 @@ std::string share(double factor) {
 std::vector<std::string> changes_of(const Perturbation& p) {
   std::vector<std::string> out;
   for (const SlowDevice& d : p.slow_devices) {
-    const std::string who = d.rank >= 0 ? "the device of rank " + std::to_string(d.rank)
-                                        : "device " + std::to_string(d.device) + " of node " + std::to_string(d.node);
-    out.push_back(who + " computes at " + share(d.factor) + " of its speed");
+    const std::string of_node = " of node " + std::to_string(d.node), at = share(d.factor);
+    if (d.rank >= 0) out.push_back("the device of rank " + std::to_string(d.rank) + " computes at " + at + " of its speed");
+    else if (d.device >= 0) out.push_back("device " + std::to_string(d.device) + of_node + " computes at " + at + " of its speed");
+    else out.push_back("all devices" + of_node + " compute at " + at + " of their speed");
   }
   for (const SlowLink& l : p.slow_links) out.push_back(l.link + " at " + share(l.factor) + " of its bandwidth");
   for (const std::string& link : p.lost_links) out.push_back(link + " lost");

@@ -33,7 +33,7 @@ Perturbation lost(const std::string& link) {
 
 }  // namespace
 
-TEST_CASE("a slow device is found by its rank or by its node and place") {
+TEST_CASE("a slow device is found by its rank or by its node and place, and all of a node by its number") {
   ClusterSpec spec = cluster("dgx-a100-80gb", 16);
   spec.ranks_per_device = 2;
   const auto plain = make_topology(spec);
@@ -42,6 +42,9 @@ TEST_CASE("a slow device is found by its rank or by its node and place") {
   const auto t = perturbed(*plain, p);
   for (std::int32_t d = 0; d < 16; ++d) CHECK(t->speed(DeviceId(d)) == (d == 3 ? 0.8 : d == 10 ? 0.5 : 1));
   CHECK(plain->speed(DeviceId(3)) == 1);
+  p.slow_devices = {{-1, 1, -1, 0.5}, {-1, 1, 2, 0.8}};
+  const auto mixed = perturbed(*plain, p);
+  for (std::int32_t d = 0; d < 16; ++d) CHECK(mixed->speed(DeviceId(d)) == (d < 8 ? 1 : d == 10 ? 0.4 : 0.5));
 }
 
 TEST_CASE("a name means one direction, both, or a link of every number") {

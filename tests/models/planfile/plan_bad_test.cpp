@@ -119,7 +119,7 @@ std::vector<Bad> perturbation_table() {
       {"a device of no rank", perturbed(R"("slow_devices": [{"rank": -1, "factor": 0.8}])"), Exit::config, devices, "rank -1 of an entry is negative", "at least 0"},
       {"a slow device without a factor", perturbed(R"("slow_devices": [{"rank": 1}])"), Exit::config, devices, "without a factor", "e.g. 0.8"},
       {"a device named twice over", perturbed(R"("slow_devices": [{"rank": 1, "node": 0, "device": 1, "factor": 0.8}])"), Exit::config, devices, "does not say which device", "\"node\" and the \"device\" in it"},
-      {"a node without a device", perturbed(R"("slow_devices": [{"node": 0, "factor": 0.8}])"), Exit::config, devices, "does not say which device", "\"rank\""},
+      {"a device without a node", perturbed(R"("slow_devices": [{"device": 0, "factor": 0.8}])"), Exit::config, devices, "does not say which device", "\"node\" for all of its devices"},
       {"a misspelt key of a device", perturbed(R"("slow_devices": [{"ran": 1, "factor": 0.8}])"), Exit::config, devices, "unknown key \"ran\"", "rank, node, device and factor"},
       {"one device that is no list", perturbed(R"("slow_devices": {"rank": 1, "factor": 0.8})"), Exit::config, devices, "must be a list, not an object", "[...]"},
       {"a slow link without a factor", perturbed(R"("slow_links": [{"link": "leaf 0 to spine"}])"), Exit::config, links, "without link or factor", "0.5"},

@@ -183,7 +183,7 @@ TEST_CASE("the schema names each field's default and meaning") {
 }
 
 TEST_CASE("a perturbation is printed as it was written, obeys the schema and is read again") {
-  const json perturbation = json::parse(R"({"slow_devices": [{"rank": 1, "factor": 0.8}, {"node": 0, "device": 3, "factor": 0.5}],
+  const json perturbation = json::parse(R"({"slow_devices": [{"rank": 1, "factor": 0.8}, {"node": 0, "device": 3, "factor": 0.5}, {"node": 1, "factor": 0.5}],
     "slow_links": [{"link": "node 0: NIC 2 <-> leaf", "factor": 0.25}], "lost_links": ["leaf 0 to spine"],
     "jitter": {"relative": 0.02, "seed": 7, "seeds": 3}})");
   json plan = json::parse(kGoodPlan);
