@@ -7,6 +7,7 @@
 #include "models/fields/plan_fields.hpp"
 #include "models/stack/condition.hpp"
 #include "models/stack/default_stack.hpp"
+#include "models/stack/generation_defaults.hpp"
 #include "models/stack/gradient_buckets.hpp"
 #include "models/stack/stack_file.hpp"
 
@@ -120,9 +121,13 @@ void note_date(Plan& plan) {
                                    plan.stack.name + " were read from (" + text_of(facts.read_until) + ", " + facts.read_commit + ")");
 }
 
-void note_generation(Plan& plan) {
+void note_generation(Plan& plan, const StackFile& stack) {
   if (!plan.cluster.generation.empty() || plan.cluster.preset.empty()) return;
-  plan.stack.facts.notes.push_back("cluster.preset: its device names no generation, so defaults of stacks that depend on it are left out; give it one, such as \"generation\": \"hopper\"");
+  const std::vector<std::string> left_out = generation_defaults(plan, stack);
+  if (left_out.empty()) return;
+  plan.stack.facts.notes.push_back("cluster.preset: its device names no generation, so what stack " + plan.stack.name +
+                                   " sets on some generations is left out: " + list_text(left_out) +
+                                   "; set these fields, or give the device a generation, such as \"generation\": \"hopper\"");
 }
 
 /// Notes of stack files that cannot be read, where the plan's stack was searched among all of them.
@@ -256,7 +261,7 @@ void resolve_stack(Plan& plan) {
   if (plan.training.cuda_graphs != CudaGraphs::none && !facts.graph_launches.said())
     facts.notes.push_back("training.cuda_graphs: stack " + plan.stack.name + " says nothing of CUDA graphs; a launch is taken for one host operation");
   note_date(plan);
-  note_generation(plan);
+  note_generation(plan, *stack);
   note_broken_files(plan);
 }
 
