@@ -13,7 +13,7 @@ using namespace search;
 
 namespace {
 
-/// Sets of modules that Megatron-LM computes again in dense models.
+/// Sets of modules of dense models.
 const std::string kDenseSets = R"(recompute_modules=["core_attention"],["norm"],["norm","mlp"])";
 
 bool possible(const Space& space, CandidateId id) {
