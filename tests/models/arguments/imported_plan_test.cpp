@@ -53,9 +53,6 @@ TEST_CASE("options say the fields of docs/coming-from.md") {
   CHECK(said("--window-size 127,0 --window-attn-skip-freq 4", "model.window.size") == 128);
   CHECK(said("--window-size 127,0 --window-attn-skip-freq 4", "model.window.layers") == "wwwf");
   CHECK(said("--num-experts 8 --moe-layer-freq ([0]*1+[1]*7)", "model.moe.first_dense_layers") == 1);
-  CHECK(said("--num-experts 8", "model.moe.router_bias") == true);
-  CHECK(said("--num-experts 8 --disable-bias-linear", "model.moe.router_bias").is_null());
-  CHECK(said("", "model.moe.router_bias").is_null());
   CHECK(said("--num-experts 8", "parallel.token_dispatcher") == "allgather");
   CHECK(said("--num-experts 8 --moe-router-load-balancing-type none --moe-aux-loss-coeff 0.1", "model.moe.aux_loss") == 0);
   CHECK(said("--num-experts 8 --moe-z-loss-coeff 1e-3", "model.moe.z_loss") == 1e-3);
@@ -178,6 +175,19 @@ TEST_CASE("Megatron-LM's Muon is read with its own defaults, and what would cost
   CHECK(refused(muon + "--tensor-model-parallel-size 2 --muon-tp-mode blockwise").empty());
   CHECK(refused(muon + "--muon-no-split-qkv").find("as one matrix") != std::string::npos);
   CHECK(refused(muon + "--muon-use-syrk").find("symmetric products") != std::string::npos);
+}
+
+TEST_CASE("routers have a bias beside biases of linear layers since September 2025") {
+  const auto bias = [](const std::string& more, Month newest) {
+    arguments::PlanNeeds needs{"dgx-h100"};
+    needs.newest = newest;
+    const arguments::ImportedPlan plan = arguments::import_arguments(some_options(more), "run.args", arguments::read_table("megatron-core"), needs);
+    return json::parse(plan.document->dump())["model"].value(json::json_pointer("/moe/router_bias"), false);
+  };
+  CHECK(bias("--num-experts 8", {2025, 9}));
+  CHECK_FALSE(bias("--num-experts 8", {2025, 8}));
+  CHECK_FALSE(bias("--num-experts 8 --disable-bias-linear", {2025, 9}));
+  CHECK_FALSE(bias("", {2025, 9}));
 }
 
 TEST_CASE("what no plan says is refused, told, ignored or unknown by name") {
