@@ -125,6 +125,18 @@ TEST_CASE("weights that TRL loads in 16 bits have no masters without a sharding 
   for (const char* part : {"gradients", "gradient_reduce", "master", "optimizer_state"}) CHECK(field(plan, std::string("training.dtypes.") + part) == "bf16");
 }
 
+// transformers 5.24.0: trainer.py create_optimizer and trainer_optimizer.py; bitsandbytes and torchao have blocks of 256.
+TEST_CASE("8-bit AdamW of the Trainer keeps moments as codes, and the embedding's wider ones are told") {
+  for (const std::string adapters : {std::string(), kAdapters})
+    for (const std::string name : {"adamw_bnb_8bit", "paged_adamw_8bit", "adamw_torch_8bit"}) {
+      CAPTURE(name);
+      const arguments::ImportedPlan plan = imported(some_file(adapters + "optim: " + name + "\n"));
+      CHECK(field(plan, "training.dtypes.optimizer_state") == "dynamic8");
+      CHECK(arguments::refusals(plan).empty());
+      CHECK(tells(plan, "fp32 moments of the embedding") == (adapters.empty() && name != "adamw_torch_8bit"));
+    }
+}
+
 // trl/accelerate_configs: files of these names stand in the package.
 TEST_CASE("accelerate_config names a file of Accelerate, or one of TRL's own") {
   const arguments::ImportedPlan shards = imported(some_file("accelerate_config: fsdp2\n"), "", 0);
@@ -186,8 +198,7 @@ TEST_CASE("what a plan cannot say of TRL's is refused by name") {
   };
   CHECK(refused(some_file()).empty());
   CHECK(starts(refused(some_file("optim: adafactor\n")), "this optimizer"));
-  CHECK(starts(refused(some_file("optim: adamw_bnb_8bit\n")), "8 bits or fewer"));
-  CHECK(refused(some_file(kAdapters + "optim: paged_adamw_8bit\n")).empty());
+  CHECK(starts(refused(some_file("optim: adamw_torch_4bit\n")), "this optimizer"));
   CHECK(starts(refused(some_file(kAdapters + "load_in_8bit: true\n")), "quantized otherwise than in nf4"));
   CHECK(starts(refused(some_file(kAdapters + "use_dora: true\n")), "DoRA"));
   CHECK(starts(refused(some_file("use_peft: true\nlora_target_modules: [embed_tokens]\n")), "adapters of other matrices"));
