@@ -207,4 +207,7 @@ TEST_CASE("what a plan cannot say of TRL's is refused by name") {
   CHECK(starts(refused(some_file("a_field_of_mine: 1\n")), "not known here"));
   CHECK(tells(imported(some_file("use_liger_kernel: true\n")), "fused kernels"));
   CHECK(tells(imported(some_file()), "a loss in tiles"));
+  const arguments::ImportedPlan liger = imported(some_file("use_liger_kernel: true\n"));
+  CHECK(field(liger, "training.loss_chunks") == 32);  // as in Axolotl's test
+  CHECK_FALSE(tells(liger, "a loss in tiles"));
 }
