@@ -35,7 +35,12 @@ bool has_kind(const json& kinds, const std::string& kind) {
   return std::find(kinds.begin(), kinds.end(), json(kind)) != kinds.end();
 }
 
+/// Of a field that has one value or several, each of the other kinds.
+constexpr const char* kEach = "each";
+
 bool takes(const json& kinds, const json& value) {
+  if (value.is_array() && has_kind(kinds, kEach))
+    return std::all_of(value.begin(), value.end(), [&](const json& part) { return takes(kinds, part); });
   return std::any_of(kinds.begin(), kinds.end(), [&](const json& kind) { return is_of(value, kind.get<std::string>()); });
 }
 
@@ -52,7 +57,7 @@ std::string names_of(const json& kinds) {
   add("dict", "a group of fields");
   for (const json& kind : kinds)
     if (kind.get_ref<const std::string&>().starts_with('\'')) out.push_back(kind.get<std::string>());
-  return list_text(out, "or");
+  return list_text(out, "or") + (has_kind(kinds, kEach) ? ", or several" : "");
 }
 
 /// The number that a text is; the value itself where it is none, or where texts are right.

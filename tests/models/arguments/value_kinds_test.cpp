@@ -67,6 +67,7 @@ TEST_CASE("every table takes values of each kind that a field has, and the defau
       CAPTURE(framework, name);
       for (const json& kind : kinds[name]) {
         const auto word = kind.get<std::string>();
+        if (word == "each") continue;
         const json value = word == "bool" ? json(true) : word == "int" ? json(2) : word == "float" ? json(0.5) : word == "list" ? json::array({1})
                            : word == "dict" ? json::object({{"a", 1}}) : json(word.substr(1, word.size() - 2));
         CHECK(refused(table, name, value).empty());
@@ -103,6 +104,17 @@ TEST_CASE("a field that says \"auto\" is refused where nobody fills it in") {
   CHECK_THROWS_AS(arguments::require_kinds(nxdt, values, {"distributed_strategy.pipeline_model_parallel_size"}, "run"), ConfigError);
   CHECK_NOTHROW(arguments::require_kinds(deepspeed, values, {"bf16.enabled", "train_batch_size"}, "run"));
   CHECK_THROWS_AS(arguments::require_kinds(deepspeed, values, {"zero_optimization.stage"}, "run"), ConfigError);
+}
+
+// megatron/training/arguments.py: moe_freq_type is a number or a list of 0 and 1; transformer_config.py names the types of balancing.
+TEST_CASE("each value of a list has a kind of the option") {
+  const arguments::Table table = arguments::read_table("megatron-core");
+  CHECK(refused(table, "moe_layer_freq", 2).empty());
+  CHECK(refused(table, "moe_layer_freq", {0, 1, 1}).empty());
+  CHECK(refused(table, "moe_layer_freq", {0, "some"}).find("write a whole number, or several") != std::string::npos);
+  CHECK(refused(table, "moe_router_load_balancing_type", {"aux_loss", "global_aux_loss"}).empty());
+  CHECK_FALSE(refused(table, "moe_router_load_balancing_type", {"aux_loss", "other"}).empty());
+  CHECK(refused(table, "rampup_batch_size", {64, 64, 100000}).empty());
 }
 
 TEST_CASE("a number that a file has as a text is a number") {
