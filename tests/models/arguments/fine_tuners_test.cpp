@@ -241,3 +241,24 @@ TEST_CASE("Liger's fused loss of a fine-tuner is a loss in chunks, or told where
   CHECK(field(imported("llama-factory", some_factory("enable_liger_kernel: true\n")), "training.loss_chunks") == 32);
   CHECK(field(imported("llama-factory", some_factory()), "training.loss_chunks").is_null());
 }
+
+// transformers/integrations/deepspeed.py, trainer_config_process: values of the file must be the Trainer's.
+TEST_CASE("an optimizer and a schedule of DeepSpeed's file count beside a fine-tuning") {
+  const auto more = [](const std::string& optimizer) {
+    return R"("bf16": {"enabled": "auto"}, "gradient_clipping": 1.0, "optimizer": {"type": ")" + optimizer +
+           R"(", "params": {"lr": 1e-4}}, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 50}})";
+  };
+  for (const char* framework : {"llama-factory", "axolotl"}) {
+    const bool factory = std::string(framework) == "llama-factory";
+    const std::string text = factory ? some_factory("deepspeed: ds.json\n") : some_axolotl("deepspeed: ds.json\n");
+    CAPTURE(framework);
+    {
+      const Engine engine(more("AdamW"));
+      const arguments::ImportedPlan plan = imported(framework, text, engine.path);
+      CHECK(field(plan, "training.learning_rate_decay") == "constant");
+      CHECK(arguments::refusals(plan).empty());
+    }
+    const Engine engine(more("OneBitAdam"));
+    CHECK(arguments::refusals(imported(framework, text, engine.path)).size() == 1);
+  }
+}
