@@ -24,6 +24,9 @@ InfeasibleError uneven_nodes(CollectiveKind kind, std::int64_t ranks) {
 /// above it.
 constexpr double kSwitches = 2e-6;
 
+/// Whether NCCL carries the collective by a send to each receiver.
+bool of_sends(CollectiveKind kind) { return kind == CollectiveKind::all_to_all || kind == CollectiveKind::shift; }
+
 /// Members of a group on the node that has most of them.
 std::int64_t most_on_a_node(const GroupShape& shape) {
   std::map<std::int32_t, std::int64_t> members;
@@ -44,7 +47,7 @@ TransferPlan TransferPlanner::make_plan(std::uint32_t id, const Message& message
   if (ranks < 2) return plan;
   rows_.reset(), slow_.reset();
   const auto* collective = std::get_if<Collective>(&op);
-  on_rails_ = collective != nullptr && collective->kind == CollectiveKind::all_to_all && keeps_to_rails();
+  on_rails_ = collective != nullptr && of_sends(collective->kind) && keeps_to_rails();
   const bool copies = collective != nullptr && collective->copies.experts > 0;
   if (message.tmpl >= 0 && collective->kind == CollectiveKind::all_to_all && !copies)
     rows_ = setup_.replay->exchanged(static_cast<std::size_t>(message.tmpl), op, transfer_.members);

@@ -24,19 +24,23 @@ std::string names(const Topology& t, const std::vector<std::int32_t>& route) {
   return out;
 }
 
-/// Seconds of an all-to-all of 32 devices on 4 nodes under one group of leaves, which could hold 32 nodes.
-double exchange(double oversubscription, std::optional<NcclArchitecture> library) {
+/// Seconds of a collective of 32 devices on 4 nodes under one group of leaves, which could hold 32 nodes.
+double seconds_of(CollectiveKind kind, double oversubscription, std::optional<NcclArchitecture> library) {
   ClusterSpec spec = cluster("dgx-h100", 32);
   spec.override.oversubscription = oversubscription;
   const auto topology = make_topology(spec);
   GraphBuilder graph(1);
-  const Collective op{CollectiveKind::all_to_all, Group::tensor, kElements, DType::fp32, Reduce::sum};
+  const Collective op{kind, Group::tensor, kElements, DType::fp32, Reduce::sum};
   graph.add(0, graph.one("exchange", Stream::tensor, op));
   const TaskGraph g = graph.take();
   const Mesh m = mesh(32, 1, 1);
   FakeCost cost;
   cost.fit.nccl = library;
   return simulate_step({g, m, *topology, cost}).step_time.seconds();
+}
+
+double exchange(double oversubscription, std::optional<NcclArchitecture> library) {
+  return seconds_of(CollectiveKind::all_to_all, oversubscription, library);
 }
 
 }  // namespace
@@ -77,4 +81,17 @@ TEST_CASE("under one group of leaves NCCL's all-to-all needs no spine") {
   const double of_spine = 4 * 21 * kPiece / 50e9;
   CHECK(exchange(32, std::nullopt) == Approx(of_spine).epsilon(0.003));
   CHECK(exchange(32, NcclArchitecture::cdna3) == Approx(of_spine).epsilon(0.003));
+}
+
+TEST_CASE("under one group of leaves the ring of context ranks needs no spine") {
+  // Each node's last rank sends to the next node's first: out of its own NIC, or over NVLink out of that of the node's first rank.
+  const double of_nic = kElements * 4.0 / kNic;
+  const auto shift = [](double oversubscription, std::optional<NcclArchitecture> library) {
+    return seconds_of(CollectiveKind::shift, oversubscription, library);
+  };
+  CHECK(shift(1, NcclArchitecture::hopper) == Approx(of_nic).epsilon(0.003));
+  CHECK(shift(32, NcclArchitecture::hopper) == Approx(of_nic).epsilon(0.003));
+  // Without PXN the four nodes' messages share the 50 GB/s from a leaf to the spines.
+  CHECK(shift(32, std::nullopt) == Approx(4 * of_nic).epsilon(0.003));
+  CHECK(shift(32, NcclArchitecture::cdna3) == Approx(4 * of_nic).epsilon(0.003));
 }
