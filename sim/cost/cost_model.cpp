@@ -1,11 +1,13 @@
 #include "sim/cost/cost_model.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
 #include "models/base/left_out.hpp"
 #include "models/base/presets.hpp"
+#include "reports/prediction/text.hpp"
 #include "sim/cost/calibration.hpp"
 #include "sim/cost/cost_table.hpp"
 #include "sim/cost/measured_note.hpp"
@@ -23,6 +25,20 @@ constexpr const char* kUncalibrated =
     "the device has no calibration: its arithmetic, memory and network are taken to reach all of their published rates, which is a bound "
     "and no prediction; give it \"calibration\", e.g. \"h100\" (a file of topology/calibration)";
 
+/// FLOPs in 16 bits for each byte of memory bandwidth: published accelerators have 30 to 500. A rate in another unit is a thousand times off.
+constexpr double kFewestFlops = 1, kMostFlops = 20'000;
+
+/// A note if the device's rates do not go together.
+std::optional<std::string> doubtful_rates(const Device& device) {
+  const auto narrow = [](const auto& rate) { return rate.first == DType::bf16 || rate.first == DType::fp16; };
+  const auto known = std::find_if(device.peak.begin(), device.peak.end(), narrow);
+  if (device.synchronous || known == device.peak.end()) return {};
+  const double flops = known->second.flops_per_second() / device.memory_bandwidth.bytes_per_second();
+  if (flops >= kFewestFlops && flops <= kMostFlops) return {};
+  return "the device's peak_flops_per_s in 16 bits is " + (flops < kFewestFlops ? number_text(flops, 2) : count_text(std::llround(flops))) +
+         " FLOPs for each byte of memory_bytes_per_s; published devices have 30 to 500: is one of them in another unit?";
+}
+
 /// The same device with its arithmetic `factor` times as fast.
 void scale_arithmetic(Device& device, double factor) {
   for (auto& [type, rate] : device.peak) rate = FlopRate::flops_per_second(rate.flops_per_second() * factor);
@@ -36,6 +52,7 @@ class DeviceCosts final : public CostModel {
         launch_(calibration_.launch.value_or(device.host_launch)), slowest_(slowest_of(together, calibration_.spread)) {
     scale_arithmetic(device_, 1 / slowest_);
     if (device.calibration.empty()) notes_.push_back(kUncalibrated);
+    if (auto doubtful = doubtful_rates(device)) notes_.push_back(std::move(*doubtful));
     if (!calibration_.caveat.empty()) notes_.push_back(kCaveat + calibration_.caveat);
     for (const std::string& fact : calibration_.unverified) notes_.push_back("not verified: " + fact);
     before_ = device_;

@@ -192,6 +192,16 @@ class OwnCluster(WithFolder):
         self.assertLess(bare["step_time_s"], with_calibration)
         self.assertIn("the device has no calibration", bare["step_time_range"]["basis"])
 
+    def test_rates_of_a_device_that_do_not_go_together_are_told(self):
+        told = lambda own: [note for note in self.simulated(own)["notes"] if "is one of them in another unit?" in note]
+        self.assertEqual(told(self.in_place()), [])
+        for key, value, flops in (("peak_flops_per_s", {"bf16": "989 GFLOP/s"}, "0.30 FLOPs"), ("memory_bytes_per_s", "3.35 GB/s", r"295,\d+ FLOPs")):
+            own = self.in_place()
+            own["device"][key] = value
+            del own["device"]["measured"]
+            self.assertEqual(len(told(own)), 1, key)
+            self.assertRegex(told(own)[0], flops)
+
     def test_explain_knows_the_facts_of_a_cluster_in_parts(self):
         parts = self.in_place()
         for part in ("node", "device"):
