@@ -239,10 +239,10 @@ TEST_CASE("groups of micro-batches that a plan cannot express are told") {
 
 // NVIDIA-NeMo/Megatron-Bridge 067f987df: src/megatron/bridge/training/flex_dispatcher_backend.py
 TEST_CASE("experts whose NVLink joins hosts exchange rows by HybridEP, which DeepEP cannot") {
-  const auto backend = [](std::int64_t linked, const char* as_of, const char* framework) {
+  const auto backend = [](std::int64_t linked, const char* as_of, const char* framework, const char* preset = "gb200-nvl72") {
     const Plan plan = plan_of({{"stack", {{"name", "megatron-core"}, {"as_of", as_of}}},
                                {"model", {{"moe", {{"num_experts", 8}, {"experts_per_token", 2}}}}}, {"parallel", {{"expert", 8}, {"token_dispatcher", "deepep"}}},
-                               {"cluster", {{"preset", "gb200-nvl72"}}}});
+                               {"cluster", {{"preset", preset}}}});
     const arguments::Table to = arguments::read_table(framework);
     const arguments::ExportedOptions made = arguments::export_plan(plan, to, 4, linked);
     for (const std::string& field : arguments::unsaid_fields(plan, made, to, PlanContext{generation_of}))
@@ -254,7 +254,8 @@ TEST_CASE("experts whose NVLink joins hosts exchange rows by HybridEP, which Dee
   };
   for (const char* framework : {"megatron-core", "megatron-bridge"}) {
     CHECK(backend(32, "2026-08", framework));
-    CHECK(!backend(32, "2025-10", framework));  // HybridEP came in November 2025
+    CHECK(!backend(32, "2025-10", framework, "dgx-h100"));  // HybridEP came in November 2025
+    CHECK_THROWS_AS(backend(32, "2025-10", framework), InfeasibleError);  // and DeepEP ran on no Blackwell
     CHECK(!backend(4, "2026-08", framework));
   }
 }
