@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 #include "experiments/tandem/search/space.hpp"
 
@@ -23,8 +24,12 @@ class CandidatePlans {
     Choice choice;  ///< values of its fields
   };
 
+  Entry& entry_of(CandidateId first);
+
   const Space& space_;
   std::unordered_map<CandidateId, Entry> known_;  ///< by the candidate with the first value of every axis that stands alone
+  std::vector<CandidateId> order_;                ///< keys of `known_`, a ring
+  std::size_t oldest_ = 0;                        ///< its next place
   Choice choice_;                                 // scratch
 };
 
