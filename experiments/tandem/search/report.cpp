@@ -79,7 +79,13 @@ std::string host_text(const Judge& judge, const Answer& answer) {
   return limited.text();
 }
 
-/// Types that rows do not share, as where a stack keeps others with ZeRO than without: such rows train to other digits.
+/// Whether a type is of numbers that most trainings keep in 32 bits, and has fewer.
+bool is_narrow(const DTypes& types, DType DTypes::*type) {
+  return (type == &DTypes::master || type == &DTypes::optimizer_state) && bits(types.*type) < 32;
+}
+
+/// Types that rows do not share, as where a stack keeps others with ZeRO than without: such rows train to other digits. Also narrow
+/// masters and optimizer states.
 std::string types_text(const Space& space, const Answer& answer) {
   constexpr std::pair<const char*, DType DTypes::*> kTypes[] = {
       {"compute", &DTypes::compute}, {"weights", &DTypes::weights}, {"gradients", &DTypes::gradients},
@@ -89,8 +95,12 @@ std::string types_text(const Space& space, const Answer& answer) {
   std::map<std::string, std::vector<std::string>> rows;
   for (std::size_t i = 0; i < types.size(); ++i) {
     std::vector<std::string> own;
+    const auto tells = [&](DType DTypes::*type) {
+      const DType first = types.front().*type;
+      return std::any_of(types.begin(), types.end(), [&](const DTypes& t) { return t.*type != first || is_narrow(t, type); });
+    };
     for (const auto& [field, type] : kTypes)
-      if (std::any_of(types.begin(), types.end(), [&](const DTypes& t) { return t.*type != types.front().*type; }))
+      if (tells(type))
         own.push_back(std::string(field) + " " + std::string(name(types[i].*type)));
     if (!own.empty()) rows[list_text(own)].push_back(std::to_string(i + 1));
   }

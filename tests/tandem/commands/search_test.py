@@ -217,6 +217,8 @@ class Search(Searching):
         self.assertEqual({types: zero_of[row] for row, types in told}, {"bf16": "0", "fp32": "1"}, out + err)
         _, out, _ = run("search", *place, *layout)
         self.assertNotIn("training.dtypes", out)
+        _, out, _ = run("search", *place, *("zero=0" if word == "zero=1" else word for word in layout))
+        self.assertIn("training.dtypes of row 1: master bf16 and optimizer_state bf16\n", out)
 
     def test_what_keeps_every_layout_from_running_is_told(self):
         place = ("--cluster", "dgx-h100", "--devices", 71, "--global-batch", 64)
