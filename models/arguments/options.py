@@ -272,6 +272,19 @@ def nxdt(root):
     return {name: [name, value] for name, value in options.items()}
 
 
+def torchtune(root):
+    """From the recipes' files, and what the recipes ask these for."""
+    import yaml
+
+    options = {}
+    for file in sorted((root / "recipes" / "configs").rglob("*.yaml")):
+        for name, kind in leaves(yaml.safe_load(file.read_text())).items():
+            options[name] = kinds.joined(options.get(name), kind) if yaml_options.KINDS is not None else options.get(name)
+    for file in sorted((root / "recipes").glob("*.py")):
+        options.update({name: value for name, value in asked(file, {"cfg"}).items() if not options.get(name)})
+    return {name: [name, value] for name, value in options.items()}
+
+
 # Sections of Megatron-Bridge's file, and the dataclasses of Megatron-LM and Megatron-Bridge that they are.
 BRIDGE_SECTIONS = {
     "model": [("megatron/core/model_parallel_config.py", ["ModelParallelConfig"]), ("megatron/core/transformer/transformer_config.py", ["TransformerConfig", "MLATransformerConfig"]),
@@ -324,7 +337,7 @@ def accelerate(root):
 
 READERS = {"accelerate": accelerate, "axolotl": yaml_options.axolotl, "gpt-neox": yaml_options.gpt_neox, "llama-factory": yaml_options.llama_factory,
            "nanotron": yaml_options.nanotron, "megatron-bridge": bridge, "nemo": nemo, "neuronx": nxdt, "megatron-core": megatron, "pai-megatron-patch": lambda root: patched(root / "megatron_patch" / "arguments.py"),
-           "zero-bubble": lambda root: patched(root / "megatron" / "core" / "zbpp_utils.py"), "deepspeed": deepspeed, "torchtitan": torchtitan, "torchtitan-2026": torchtitan_code, "transformers": yaml_options.trainer, "trl": yaml_options.trl, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
+           "zero-bubble": lambda root: patched(root / "megatron" / "core" / "zbpp_utils.py"), "deepspeed": deepspeed, "torchtitan": torchtitan, "torchtitan-2026": torchtitan_code, "torchtune": torchtune, "transformers": yaml_options.trainer, "trl": yaml_options.trl, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
            "neuron-megatron": older_megatron}
 
 
