@@ -85,7 +85,7 @@ std::vector<PlanField> window_fields() {
       number({"model.window.rope_theta",
               "Base of the rotary frequencies of layers with the window, whose positions are then not stretched; 0: as in other layers."},
              AT(model.window.rope_theta), {0, 1e12}),
-      flag({"model.window.full_rotary", "Layers without the window have rotary positions."}, AT(model.window.full_rotary)),
+      flag({"model.window.full_rotary", "Layers of the letter f have rotary positions, whether those of the letter w have a window or not."}, AT(model.window.full_rotary)),
       flag({"model.window.full_sinks", "Layers without the window have sinks, too, where model.attention_sinks is true."},
            AT(model.window.full_sinks)),
       integer({"model.window.num_attention_heads", "Query heads of layers with the window; 0: as in other layers."},
@@ -233,7 +233,8 @@ std::vector<PlanField> style_fields() {
       unless_true(flag({"model.rope_scaling.truncate", "yarn: the range of partly interpolated pairs is rounded outwards to whole pairs."},
                        AT(model.rope_scaling.truncate))),
       number({"model.rope_scaling.mscale_all_dim",
-              "yarn in latent attention: scores are multiplied by (1 + 0.1 mscale_all_dim ln factor)^2; 0: by nothing."},
+              "yarn in latent attention: scores are multiplied by (1 + 0.1 mscale_all_dim ln factor)^2; 0: by nothing. In other attention, 1: "
+              "queries and keys keep their length, 0: yarn multiplies them by 1 + 0.1 ln factor."},
              AT(model.rope_scaling.mscale_all_dim), {0, 1e6}),
       flag({"model.tie_embeddings", "The output matrix is the embedding table."}, AT(model.tie_embeddings))
           .otherwise("true; llama: false"),

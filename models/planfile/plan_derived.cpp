@@ -72,7 +72,7 @@ bool ModelSpec::has_experts(std::int64_t layer) const {
 }
 
 bool ModelSpec::has_window(std::int64_t layer) const {
-  if (window.size == 0 || window.layers.empty()) return false;
+  if ((window.size == 0 && window.full_rotary) || window.layers.empty()) return false;
   if (mtp.num_layers > 0) layer = std::min(layer, num_layers - 1);
   return window.layers[static_cast<std::size_t>(layer) % window.layers.size()] == 'w';
 }

@@ -37,7 +37,8 @@ auto table(const Plan& p) {
   const std::string_view stays = "pipelines of this stack have weights whole between micro-batches";
   const bool norm_comes_last = p.model.norm_placement == NormPlacement::post || p.model.norm_placement == NormPlacement::post_add;
   const WindowSpec& window = p.model.window;
-  const bool all_windows = window.size > 0 && window.layers.find('f') == std::string::npos;
+  const bool apart = window.size > 0 || !window.full_rotary;  // layers w from layers f
+  const bool all_windows = apart && window.layers.find('f') == std::string::npos;
   const bool own_base = rotary && all_windows && p.model.window.rope_theta > 0;
   const std::string_view all_have_it = "all layers have the window and model.window.rope_theta";
   const MoeSpec& moe = p.model.moe;
@@ -62,7 +63,7 @@ auto table(const Plan& p) {
       {"model.rope_scaling.beta_fast", rotary && scaling != "yarn", "model.rope_scaling.type is not yarn"},
       {"model.rope_scaling.beta_slow", rotary && scaling != "yarn", "model.rope_scaling.type is not yarn"},
       {"model.rope_scaling.truncate", rotary && scaling != "yarn", "model.rope_scaling.type is not yarn"},
-      {"model.rope_scaling.mscale_all_dim", rotary && (scaling != "yarn" || !latent), "attention is not latent, or its positions not stretched by yarn"},
+      {"model.rope_scaling.mscale_all_dim", rotary && scaling != "yarn", "model.rope_scaling.type is not yarn"},
       {"model.rotary_fraction", rotary && latent, "attention is latent: model.latent.rotary_dim"},
       {"model.latent.", !latent, "model.latent.kv_rank is 0"},
       {"model.indexer.", p.model.indexer.heads == 0, "model.indexer.heads is 0"},
@@ -72,10 +73,11 @@ auto table(const Plan& p) {
       {"model.qk_norm", !rotary && p.model.qk_norm == QkNorm::turned, "positions are not rotary"},
       {"model.output_bias", p.model.family == Family::bert, "the head of bert has a bias of its own"},
       {"model.norm_bias", p.model.normalization == Normalization::rmsnorm, "RMS norms have none (model.normalization)"},
-      {"model.window.", p.model.window.size == 0, "model.window.size is 0"},
+      {"model.window.", !apart, "model.window.size is 0"},
+      {"model.window.chunked", apart && window.size == 0, "model.window.size is 0"},
       {"model.window.rope_theta", !rotary, "positions are not rotary"},
       {"model.window.full_rotary", !rotary, "positions are not rotary"},
-      {"model.window.full_rotary", rotary && all_windows, "all layers have the window"},
+      {"model.window.full_rotary", rotary && all_windows, "all layers have the window or the letter w (model.window.layers)"},
       {"model.num_kv_heads", all_windows && window.num_kv_heads > 0, "all layers have the window and model.window.num_kv_heads"},
       {"model.head_dim", all_windows && window.head_dim > 0, "all layers have the window and model.window.head_dim"},
       {"model.value_dim", all_windows && (window.head_dim > 0 || window.value_dim > 0),

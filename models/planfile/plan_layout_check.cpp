@@ -132,6 +132,9 @@ void check_heads(const Plan& p, const Reporter& fail) {
     if (const std::int64_t turned = m.rotary_dim(h.of.head_dim); h.of.head_dim > 0 && (turned < 2 || turned % 2 != 0))
       fail("model.rotary_fraction", "turns " + s(turned) + " of a head's " + s(h.of.head_dim) + " dimensions, which turn in pairs",
            "use a share that gives an even number of dimensions");
+  if (const double said = m.rope_scaling.mscale_all_dim; m.latent.kv_rank == 0 && said != 0 && said != 1)
+    fail("model.rope_scaling.mscale_all_dim", "is a factor of scores only in latent attention (model.latent.kv_rank)",
+         "use 1: queries and keys keep their length, or 0: yarn multiplies them by 1 + 0.1 ln(factor)");
 }
 
 void check_tensor(const Plan& p, const Reporter& fail) {

@@ -95,6 +95,7 @@ Open indexer_gaps(const Plan& p) {
       {"parallel.tensor", blocks && p.parallel.tensor > m.num_kv_heads,
        "an indexer of blocks on tensor ranks with key heads of their own: at most model.num_kv_heads ", std::to_string(m.num_kv_heads)},
       {"model.window.size", m.window.size > 0, "an indexer without windows of attention: 0"},
+      {"model.window.full_rotary", m.window.size == 0 && !m.window.full_rotary, "an indexer with rotary positions in all layers: true"},
       {"model.attention_sinks", m.attention_sinks, "an indexer without sinks of attention: false"},
       {"model.attention_soft_cap", m.attention_soft_cap > 0, "an indexer without a soft cap of scores: 0"},
       {"training.flash_attention", !p.training.flash_attention, "an indexer with flash attention: set it to true, or leave it out under the stack tandem"},

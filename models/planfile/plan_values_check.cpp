@@ -32,9 +32,12 @@ void check_window(const Plan& p, const Reporter& fail) {
   const WindowSpec& w = m.window;
   if (w.layers.empty() || w.layers.find_first_not_of("wf") != std::string::npos)
     fail("model.window.layers", "is not made of the letters w and f", "use w for a layer with the window and f for one without: \"wf\"");
-  if (w.size == 0) return;
+  if (w.size == 0 && w.full_rotary) return;
   if (m.family == Family::bert || m.family == Family::t5)
-    fail("model.window.size", "only causal models have windows", "leave it out, or set model.family to gpt");
+    fail(w.size > 0 ? "model.window.size" : "model.window.full_rotary",
+         w.size > 0 ? "only causal models have windows" : "only causal models have layers of the letters w and f", "leave it out, or set model.family to gpt");
+  if (w.size == 0 && m.attention_heads(Mixer::windowed) != m.attention_heads(Mixer::full))
+    fail("model.window.size", "is 0, and layers without a window have the model's heads", "leave the heads of model.window out");
   if (w.layers.find('w') == std::string::npos)
     fail("model.window.layers", "gives no layer the window", "use w for each layer that has it, or model.window.size 0");
 }

@@ -30,6 +30,8 @@ Feature models() {
        {"llama", R"({"model": {"family": "llama", "num_kv_heads": 2}})"},
        {"llama-mqa",
         R"({"model": {"family": "llama", "num_kv_heads": 1, "rope_scaling": {"type": "linear", "factor": 2}}})"},
+       {"llama-nope", R"({"model": {"family": "llama", "num_kv_heads": 2, "window": {"layers": "wf", "full_rotary": false},
+                                   "rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 4, "mscale_all_dim": 1}}})"},
        {"llama-qk-norm", R"({"model": {"family": "llama", "num_kv_heads": 2, "qk_norm": "head", "rotary_fraction": 0.7}})"},
        {"wide-values", R"({"model": {"family": "llama", "num_kv_heads": 2, "value_dim": 9}})"},
        {"latent", R"({"model": {"family": "llama", "head_dim": 10, "value_dim": 7,

@@ -126,7 +126,7 @@ HeadShape heads_of(const ModelSpec& m, Mixer mixer, std::int64_t tensor) {
 }
 
 void set_windows(Shapes& s, const ModelSpec& m) {
-  if (m.window.size == 0) return;
+  if (m.window.size == 0 && m.window.full_rotary) return;
   s.own_window = {m.window.size, m.window.chunked, s.rotary, m.window.rope_theta, heads_of(m, Mixer::windowed, s.tensor)};
   s.rotary = s.rotary && m.window.full_rotary;
 }
@@ -143,6 +143,7 @@ void set_attention(Shapes& s, const Plan& plan) {
   s.rope_fast = m.rope_scaling.beta_fast;
   s.rope_slow = m.rope_scaling.beta_slow;
   s.rope_fractional = !m.rope_scaling.truncate;
+  s.rope_keeps_length = m.latent.kv_rank == 0 && m.rope_scaling.mscale_all_dim == 1;
   s.latent = {m.latent.kv_rank, m.latent.query_rank, score_stretch(m)};
   s.alibi = m.position_embedding == PositionEmbedding::alibi;
   set_windows(s, m);
@@ -234,7 +235,7 @@ Rotary Shapes::rotation(bool inverse) const {
   op.fast = rope_fast;
   op.slow = rope_slow;
   op.fractional = rope_fractional;
-  op.keeps_length = latent.query_scale != 1;
+  op.keeps_length = rope_keeps_length || latent.query_scale != 1;
   return op;
 }
 

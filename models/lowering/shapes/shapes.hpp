@@ -125,6 +125,7 @@ struct Shapes : HeadShape {
   std::int64_t rope_original;  ///< longest sequence in training before the scaling
   double rope_fast, rope_slow;  ///< YaRN blends frequencies between these turns in rope_original positions
   bool rope_fractional;         ///< YaRN's blend begins and ends between pairs
+  bool rope_keeps_length;       ///< YaRN does not lengthen queries and keys
   LatentShape latent;           ///< latent attention; each head has its own keys
   IndexerShape indexer;         ///< set by `of()`; `window` then counts the keys that a query chooses
   RecurrenceShape recurrence;   ///< set if any layer has a recurrence

@@ -74,6 +74,26 @@ TEST_CASE("positions turn by a base of their own in layers with a window, and ma
   CHECK(forward<FlashAttention>(chunks, 0).at(0).dims.chunked);
 }
 
+TEST_CASE("layers may differ in rotary positions alone, and queries of all of them see all keys") {
+  const TaskGraph graph = lowered(plan_of({{"layers", "wwf"}, {"full_rotary", false}}));
+  graph.check();
+  for (int layer = 0; layer < 6; ++layer) {
+    CAPTURE(layer);
+    CHECK(forward<Rotary>(graph, layer).size() == (layer % 3 == 2 ? 0 : 1));
+    CHECK(forward<FlashAttention>(graph, layer).at(0).dims.window == 0);
+  }
+  const json plan = plan_of({{"layers", "wwf"}});  // every layer turns: the letters say nothing
+  CHECK(forward<Rotary>(lowered(plan), 2).size() == 1);
+}
+
+TEST_CASE("yarn lengthens queries and keys unless mscale_all_dim is 1") {
+  json plan = plan_of({{"size", 0}});
+  plan["model"]["rope_scaling"] = {{"type", "yarn"}, {"factor", 4}};
+  CHECK_FALSE(forward<Rotary>(lowered(plan), 0).at(0).keeps_length);
+  plan["model"]["rope_scaling"]["mscale_all_dim"] = 1;
+  CHECK(forward<Rotary>(lowered(plan), 0).at(0).keeps_length);
+}
+
 TEST_CASE("layers with a window may have heads of their own, and others no sinks") {
   json plan = plan_of({{"size", 16}, {"layers", "wf"}, {"full_sinks", false}, {"num_attention_heads", 8}, {"num_kv_heads", 2},
                        {"head_dim", 12}, {"value_dim", 6}});
