@@ -99,7 +99,8 @@ void DeviceQueue::prepare_counted(const Launch& launch) {
 void DeviceQueue::run(const Launch& launch) {
   if (const auto* op = std::get_if<HostCopy>(&launch.op)) {
     const auto kind = op->to_host ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
-    const auto bytes = static_cast<std::size_t>(bytes_of(op->dtype, op->elements).count());
+    const Tensor& device = op->to_host ? launch.in[0] : launch.out[0];
+    const auto bytes = static_cast<std::size_t>(bytes_of(device.dtype, device.elements).count());
     return check(cudaMemcpyAsync(launch.out[0].address, launch.in[0].address, bytes, kind, stream_), "copying what is offloaded");
   }
   if (const auto counts = counted_rows(launch.op); counts && launch.rows.empty()) return run_counted(launch, launch.in[*counts]);

@@ -43,6 +43,7 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
       program_(run.graph.program(stage_of(coords_))),
       order_(run.orders[stage_of(coords_).index()]),
       owned_(owned_ranges(program_)),
+      on_host_(run.graph, program_),
       reader_(data_shape(run.plan), run.data, coords_[Axis::cp]),
       groups_(groups_of(run.mesh, parts_.rank)),
       positions_(positions_in(groups_, parts_.rank)),
@@ -389,6 +390,13 @@ RankExecutor::Operands RankExecutor::resolve(const Task& task, const Instance& i
 }
 
 Tensor RankExecutor::locate_on_host(const Task& copy, const Instance& instance) const {
+  const Template& of = run_.graph.of(instance);
+  if (copies_activation(of, copy)) {
+    const auto index = static_cast<std::uint32_t>(&instance - program_.instances.data());
+    const auto task = static_cast<std::uint16_t>(&copy - of.tasks.data());
+    const Operand& device = copy.inputs.empty() ? copy.outputs.front() : copy.inputs.front();
+    return {parts_.activations->address() + on_host_.offset(index, task), device.dtype, device.elements};
+  }
   const HostTensor& t = parts_.states->layout().host().of(copy, instance);
   return {parts_.states->host().address() + t.offset, t.dtype, t.elements};
 }
@@ -435,7 +443,8 @@ RankBooks RankExecutor::books() const {
   books.backend = parts_.backend->counters();
   books.comm = parts_.comm->counters();
   books.arena_bytes = static_cast<std::int64_t>(parts_.arena->size());
-  books.host_arena_bytes = parts_.states ? static_cast<std::int64_t>(parts_.states->host().size()) : 0;
+  for (const Memory* host : {parts_.states ? &parts_.states->host() : nullptr, parts_.activations.get()})
+    if (host != nullptr) books.host_arena_bytes += static_cast<std::int64_t>(host->size());
   books.issue_order = issued_;
   for (const auto& n : notes_) {
     books.stream_order.push_back(n.order);

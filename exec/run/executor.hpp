@@ -21,6 +21,7 @@
 #include "exec/run/stream_worker.hpp"
 #include "exec/run/task_board.hpp"
 #include "exec/state/param_layout.hpp"
+#include "models/graph/host_activations.hpp"
 
 namespace tandem::exec {
 
@@ -34,6 +35,7 @@ struct RankParts {
   std::shared_ptr<Communicator> comm;
   std::shared_ptr<Memory> arena;
   std::shared_ptr<StateMemory> states;  ///< if some states are offloaded; else nullptr
+  std::shared_ptr<Memory> activations;  ///< host memory of offloaded activations; nullptr: there are none
 
   /// The memory that holds the states: parameters, gradients and optimizer states.
   Memory& state_memory() const { return states ? *states : *arena; }
@@ -145,6 +147,7 @@ class RankExecutor {
   const Program& program_;
   const StepOrder& order_;
   const std::map<std::int32_t, std::vector<OwnedRange>> owned_;  ///< by unit
+  const HostActivations on_host_;
   const BatchReader reader_;
   std::vector<std::vector<Rank>> groups_;  ///< by Group
   std::vector<std::int64_t> positions_;    ///< by Group: this rank's index in it

@@ -36,7 +36,7 @@ std::unique_ptr<Backend> OwnRanks::make_backend(Rank rank) const {
 }
 
 void OwnRanks::make_rank(Rank rank, std::unique_ptr<Communicator> comm, const RankFailed& failed) {
-  RankParts parts{rank, make_backend(rank), std::move(comm), nullptr, nullptr};
+  RankParts parts{rank, make_backend(rank), std::move(comm), nullptr, nullptr, nullptr};
   if (rank == here_.front())
     for (const auto* c : script_.contexts()) require_supported(c->plan, c->graph, *parts.backend);
   std::size_t documents = 0;
@@ -50,6 +50,10 @@ void OwnRanks::make_rank(Rank rank, std::unique_ptr<Communicator> comm, const Ra
     std::shared_ptr<Memory> host = parts.backend->allocate_host(static_cast<std::size_t>(offloaded->host().bytes().count()));
     host->fill(0, host->size(), std::byte{0});  // as initialise() clears states on the device
     parts.states = std::make_shared<StateMemory>(offloaded, parts.arena, std::move(host));
+  }
+  if (const Bytes bytes = script_.host_activation_bytes(stage); bytes.count() > 0) {
+    parts.activations = parts.backend->allocate_host(static_cast<std::size_t>(bytes.count()));
+    parts.activations->fill(0, parts.activations->size(), std::byte{0xFF});
   }
   comms_.push_back(parts.comm.get());
   sessions_.push_back(std::make_unique<RankSession>(std::move(parts), failed));

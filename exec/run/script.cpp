@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/graph/host_activations.hpp"
 #include "models/plan/data_shape.hpp"
 
 namespace tandem::exec {
@@ -78,6 +79,12 @@ std::shared_ptr<const StateLayout> Script::layout(StageId stage) const {
     if (host.tensors().size() > (most ? most->host().tensors().size() : 0))
       most = std::make_shared<const StateLayout>(graph->program(stage), std::move(host), arena_bytes(stage).count());
   }
+  return most;
+}
+
+Bytes Script::host_activation_bytes(StageId stage) const {
+  Bytes most;
+  for (const auto& [graph, context] : contexts_) most = std::max(most, HostActivations(*graph, graph->program(stage)).bytes());
   return most;
 }
 

@@ -39,6 +39,8 @@ class Script {
   Bytes arena_bytes(StageId stage) const;
   /// The layout of offloaded states; nullptr: all states are in the arena.
   std::shared_ptr<const StateLayout> offloaded(StageId stage) const { return offloaded_[stage.index()]; }
+  /// Host memory of offloaded activations in bytes: the most that any graph needs.
+  Bytes host_activation_bytes(StageId stage) const;
   /// Size in bytes of the memory that holds a rank's states.
   std::size_t state_bytes(StageId stage) const;
   /// The position of step `index` of a training segment, for the learning rate.

@@ -72,6 +72,25 @@ PlanField rank_order() {
   return f;
 }
 
+/// Printed only where some are, so that other plans read as if there were none.
+PlanField offloaded_activations() {
+  PlanField f{"parallel.offload.activations",
+              "Tensors kept for the backward pass that wait in host memory: all, or what modules read; with recompute full a layer's input is all.",
+              "[]",
+              false,
+              {},
+              {},
+              [] {
+                return nlohmann::json{{"type", "array"}, {"uniqueItems", true}, {"items", schema_of_choice(kOffloadedActivations)}};
+              }};
+  f.read = [](const nlohmann::json& v, Plan& p) { return read_choices(v, kOffloadedActivations, p.parallel.offload.activations); };
+  f.write = [](const Plan& p) {
+    const std::vector<std::string>& tensors = p.parallel.offload.activations;
+    return tensors.empty() ? nlohmann::json() : nlohmann::json(tensors);
+  };
+  return f;
+}
+
 std::vector<PlanField> sharding_fields() {
   return {
       flag({"parallel.sequence_parallel", "Tensor ranks also share the sequence outside matrix products."},
@@ -126,6 +145,9 @@ std::vector<PlanField> sharding_fields() {
       flag({"parallel.offload.optimizer", "Optimizer states are kept in host memory."}, AT(parallel.offload.optimizer)),
       flag({"parallel.offload.parameters", "Weights are kept in host memory."}, AT(parallel.offload.parameters)),
       number({"parallel.offload.ratio", "Share of optimizer states that is offloaded."}, AT(parallel.offload.ratio), {0, 1}),
+      offloaded_activations(),
+      unless(0, integer({"parallel.offload.layers", "First layers of a stage whose activations are offloaded; 0 is all."},
+                        AT(parallel.offload.layers), {0, kMaxLayers})),
   };
 }
 

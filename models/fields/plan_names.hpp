@@ -128,4 +128,8 @@ inline constexpr std::array<std::string_view, 2> kNcclAlgorithms{"ring", "^nvls"
 inline constexpr std::array<std::string_view, 9> kRecomputeModules{
     "core_attention", "norm", "mlp", "moe", "moe_activation", "shared_experts", "mla_up_proj", "block", "operations"};
 
+/// What a layer keeps and parallel.offload.activations may send to the host: all of it, or what single modules read.
+inline constexpr std::array<std::string_view, 9> kOffloadedActivations{
+    "all", "attention_norm", "qkv", "core_attention", "projection", "mlp_norm", "moe", "moe_input", "moe_activation"};
+
 }  // namespace tandem

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "models/base/error.hpp"
+#include "models/graph/host_activations.hpp"
 
 namespace tandem {
 namespace {
@@ -29,7 +30,7 @@ HostTensor tensor_of(const Task& task, const Instance& instance) {
 HostArena::HostArena(const TaskGraph& graph, const Program& program) {
   for (const Instance& instance : program.instances)
     for (const Task& task : graph.of(instance).tasks) {
-      if (!std::holds_alternative<HostCopy>(task.op)) continue;
+      if (!std::holds_alternative<HostCopy>(task.op) || copies_activation(graph.of(instance), task)) continue;
       HostTensor t = tensor_of(task, instance);
       const auto at = std::lower_bound(tensors_.begin(), tensors_.end(), t,
                                        [](const HostTensor& a, const HostTensor& b) { return order(a) < order(b); });

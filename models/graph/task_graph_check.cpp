@@ -5,6 +5,7 @@
 
 #include "models/base/error.hpp"
 #include "models/graph/deadlock.hpp"
+#include "models/graph/host_activations.hpp"
 #include "models/graph/host_arena.hpp"
 #include "models/graph/program_index.hpp"
 
@@ -238,6 +239,7 @@ void TaskGraph::check() const {
   for (const Program& p : programs) {
     ProgramCheck(*this, p).run();
     HostArena(*this, p);
+    HostActivations(*this, p);
   }
   check_communication(*this);
   check_plays(*this);

@@ -3,6 +3,7 @@
 #include "models/base/error.hpp"
 #include "models/graph/segments.hpp"
 #include "models/lowering/cuda_graphs.hpp"
+#include "models/lowering/stage/offload_copies.hpp"
 #include "models/lowering/stage/stage.hpp"
 #include "models/lowering/stage/stage_blocks.hpp"
 #include "models/lowering/stage/stage_chunks.hpp"
@@ -43,6 +44,8 @@ BlockTemplates block_templates(const Shapes& s, bool always_first, TemplateLibra
   t.again = s.early_stop ? library.add(block_recompute(s)) : t.forward;
   t.backward = backward(s.defer_weights ? BackwardPart::input : BackwardPart::whole);
   if (s.defer_weights) t.weights = backward(BackwardPart::weights);
+  for (const bool to_host : {true, false})
+    if (auto copy = kept_copy(s, library[t.forward], to_host)) (to_host ? t.kept_out : t.kept_in) = library.add(std::move(*copy));
   if (s.adapters.here() && s.kind.index() == s.kinds.front().index())
     t.backward_end = pair(library, always_first, [&](bool first) { return block_backward(s, {first, BackwardPart::whole, true}); });
   return t;
@@ -103,6 +106,7 @@ Templates make_templates(const Shapes& s, const TemplateChoice& choice, Template
       if (choice.pairs) add_pieces(block, library);
     }
   }
+  if (s.on_host.input) t.input_out = library.add(input_copy(s, true)), t.input_in = library.add(input_copy(s, false));
   t.embed_forward = library.add(embed_forward(s));
   if (!s.adapters.here()) t.embed_backward = pair(library, always_first, [&](bool first) { return embed_backward(s, first); });
   Shapes last = s.decoder_layers > 0 ? s.decoder() : s;
@@ -145,6 +149,7 @@ Plan forward_plan(const Plan& plan) {
   p.training.dropout = {};
   p.training.lora.dropout = 0;
   p.training.recompute = Recompute::none;
+  p.parallel.offload.activations.clear();
   p.parallel.overlap_experts = false;
   if (!folds(p.parallel.schedule))  // where chunks lie otherwise
     p.parallel.schedule = p.parallel.virtual_pipeline > 1 ? ScheduleKind::interleaved : ScheduleKind::gpipe;

@@ -1,6 +1,7 @@
 #pragma once
 // A plan's split over ranks: sizes of the axes, schedule, sharding, overlap.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -28,6 +29,12 @@ struct OffloadSpec {
   bool optimizer = false;
   bool parameters = false;
   double ratio = 1;
+  std::vector<std::string> activations;  ///< which tensors that layers keep for the backward pass wait in host memory
+  std::int64_t layers = 0;               ///< first layers of a stage that do so; 0: all
+
+  bool has(std::string_view tensors) const {
+    return std::find(activations.begin(), activations.end(), tensors) != activations.end();
+  }
 };
 
 struct ParallelSpec {

@@ -47,6 +47,7 @@ Parts unusual_ways(const ParallelSpec& p) {
       {p.expert > 1 && p.token_dispatcher != TokenDispatcher::alltoall, "token dispatcher " + std::string(name(p.token_dispatcher))},
       {p.expert > 1 && p.overlap_experts, "parallel.overlap_experts"},
       {p.offload.optimizer || p.offload.parameters, "offloading"},
+      {!p.offload.activations.empty(), "offloaded activations"},
   };
 }
 

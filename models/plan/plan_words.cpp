@@ -91,8 +91,8 @@ void append(Words& words, const RecurrenceSpec& x) {
 }
 
 void append(Words& words, const OffloadSpec& x) {
-  const auto& [optimizer, parameters, ratio] = x;
-  all(words, optimizer, parameters, ratio);
+  const auto& [optimizer, parameters, ratio, activations, layers] = x;
+  all(words, optimizer, parameters, ratio, activations, layers);
 }
 
 void append(Words& words, const DTypes& x) {

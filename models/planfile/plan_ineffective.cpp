@@ -48,7 +48,8 @@ auto table(const Plan& p) {
     return std::all_of(p.training.recompute_modules.begin(), p.training.recompute_modules.end(),
                        [&](const std::string& m) { return std::find(idle.begin(), idle.end(), m) != idle.end(); });
   };
-  const std::vector<std::string>& repeated = p.training.recompute_modules;
+  const std::vector<std::string>&repeated = p.training.recompute_modules, &on_host = p.parallel.offload.activations;
+  const bool of_experts = std::all_of(on_host.begin(), on_host.end(), [](const std::string& m) { return m.starts_with("moe"); });
   const bool repeats_operations = selective && std::find(repeated.begin(), repeated.end(), "operations") != repeated.end();
   const AttentionKernel kernel = p.training.attention_kernel;
   const bool own_runs = kernel != AttentionKernel::own && attention_kernels(p, kernel).only_own();
@@ -121,6 +122,8 @@ auto table(const Plan& p) {
       {"parallel.overlap_param_gather", gathers && one_copy && p.training.cuda_graphs == CudaGraphs::none,
        "parallel.data and parallel.context are 1: weights are not gathered"},
       {"parallel.offload.ratio", !offloads, "nothing is offloaded"},
+      {"parallel.offload.layers", on_host.empty(), "parallel.offload.activations is empty"},
+      {"parallel.offload.activations", !experts && of_experts, "no layer has experts (model.moe.num_experts)"},
       {"parallel.prefetch_layers", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
       {"parallel.reuse_distance", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
       {"parallel.fsdp_copies", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},

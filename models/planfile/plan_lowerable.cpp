@@ -265,6 +265,22 @@ Open parallel_gaps(const Plan& p) {
   };
 }
 
+/// What activations in host memory stand beside.
+Open offload_gaps(const Plan& p) {
+  const OffloadSpec& o = p.parallel.offload;
+  if (o.activations.empty()) return {};
+  const bool input = o.has("all") || o.has("attention_norm");
+  return {
+      {"model.family", p.model.family == Family::t5, "activations in host memory (parallel.offload.activations) in one stack of layers: gpt, llama, bloom or bert"},
+      {"parallel.schedule", splits_backward(p.parallel.schedule),
+       "activations in host memory (parallel.offload.activations) with whole backward passes: gpipe, 1f1b, interleaved or breadth-first"},
+      {"parallel.offload.activations", !input && p.training.recompute == Recompute::full && p.training.recompute_layers == 0,
+       "all or attention_norm where layers keep only their inputs (training.recompute full)"},
+      {"parallel.offload.activations", o.has("projection") && !o.has("core_attention"),
+       "projection beside core_attention, which keeps the same tensor"},
+  };
+}
+
 /// Whether a stage has no layers. Without matrices of Muon's it would shard flat what another stage, which shares the tensor, owns whole.
 bool has_empty_stage(const Plan& p) {
   const std::vector<std::int64_t> layers = p.layers_per_stage();
@@ -327,8 +343,8 @@ Problem not_implemented(const Plan& plan, const Gap& gap) {
 Problems lowering_gaps(const Plan& plan) {
   Problems problems;
   for (const auto& gaps : {model_gaps(plan), indexer_gaps(plan), mixer_gaps(plan), mtp_gaps(plan), t5_gaps(plan),
-                           adapter_gaps(plan), quantized_gaps(plan), parallel_gaps(plan), optimizer_gaps(plan), loss_gaps(plan),
-                           step_gaps(plan)}) {
+                           adapter_gaps(plan), quantized_gaps(plan), parallel_gaps(plan), offload_gaps(plan), optimizer_gaps(plan),
+                           loss_gaps(plan), step_gaps(plan)}) {
     for (const Gap& g : gaps) problems.push_back(not_implemented(plan, g));
   }
   return problems;

@@ -19,8 +19,6 @@ const std::vector<Entry>& entries() {
       {{"nvme", "nvme_path", "offload_nvme", "aio"}, {"states or weights on NVMe", "offload to the host's memory"}},
       {{"partition_activations", "distribute_saved_activations", "", ""},
        {"activations partitioned over tensor ranks", "use sequence_parallel, which keeps only a rank's own rows"}},
-      {{"cpu_checkpointing", "checkpoint_in_cpu", "cpu_offload_activations", ""},
-       {"activations in the host's memory", "use recompute"}},
       {{"fpdt", "ds_sequence_parallel_fpdt", "fpdt_chunk_size", ""},
        {"fully pipelined distributed attention (FPDT)", "use parallel.context"}},
       {{"pyramid", "pyramid_experts", "residual_moe", "mlp_type"},

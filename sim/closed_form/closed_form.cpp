@@ -17,7 +17,8 @@ bool known_layout(const Plan& plan, const lowering::Shapes& s, const Topology& t
   const TrainingSpec& t = plan.training;
   const lowering::Sharding z = lowering::sharding_of(plan);
   const lowering::UpdateSpec u = lowering::update_spec(plan, s, z, 0, 0);
-  const bool model = s.decoder_layers == 0 && s.mtp == 0 && !s.adapters.here() && !folds(q);
+  const bool on_device = !s.on_host.kept() && !s.on_host.input;
+  const bool model = on_device && s.decoder_layers == 0 && s.mtp == 0 && !s.adapters.here() && !folds(q);
   // Tensor ranks share a node, or have whole ones.
   const std::int64_t node = topology.devices_per_node();
   const bool order = q.rank_order == "tp-cp-ep-dp-pp" && topology.ranks_per_device() == 1 && !topology.device().synchronous &&

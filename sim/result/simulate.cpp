@@ -21,6 +21,7 @@
 #include "sim/engine/simulate_step.hpp"
 #include "sim/memory/role_memory.hpp"
 #include "sim/result/error_book.hpp"
+#include "sim/result/host_memory_note.hpp"
 #include "sim/result/lanes.hpp"
 #include "sim/result/nccl_note.hpp"
 #include "sim/result/narrow_rate_note.hpp"
@@ -136,6 +137,7 @@ void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const S
   if (const std::string note = nccl_note(setup, simulated, out.step_time); !note.empty()) out.notes.push_back(note);
   if (const std::string note = nodes_note(plan.cluster); !note.empty()) out.notes.push_back(note);
   if (const std::string note = network_note(setup.topology); !note.empty()) out.notes.push_back(note);
+  if (const std::string note = host_memory_note(setup); !note.empty()) out.notes.push_back(note);
   const ReplacedFacts replaced(setup);
   for (const std::string& fact : setup.topology.unverified())
     if (!replaced.hold(fact)) out.notes.push_back(std::string(kUnverified) + fact);

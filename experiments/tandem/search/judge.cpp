@@ -95,6 +95,7 @@ bool Judge::shards_over_one(CandidateId id, const Plan& plan, const sim::Estimat
 /// True if a plan with ZeRO 2 or 3, offloading or MTP modules cannot fit: the plan without them needs too much, even less most_saved().
 bool Judge::surely_large(const Plan& plan, sim::ClosedForm& form) const {
   const OffloadSpec& offload = plan.parallel.offload;
+  if (!offload.activations.empty()) return false;  // how much that saves is not known
   const bool modules = plan.model.mtp.num_layers > 0;
   if (plan.parallel.zero_stage < 2 && !offload.optimizer && !offload.parameters && !modules) return false;
   Plan plain = without_modules(plan);

@@ -321,7 +321,8 @@ std::int64_t memory_floor(const Plan& plan, const LayerFloor& layer, const Devic
   const auto stages = lowering::stage_chunks(plan);
   std::int64_t first = 0;
   for (const lowering::ChunkPart& c : stages.front()) first += c.layers;
-  return device.runtime_memory.count() + std::max(most, needed(first, first_activations(plan, layer)));
+  const std::int64_t activations = q.offload.activations.empty() ? first_activations(plan, layer) : 0;
+  return device.runtime_memory.count() + std::max(most, needed(first, activations));
 }
 
 }  // namespace tandem::search

@@ -50,6 +50,20 @@ Keep keep_of(const Plan& plan) {
   return k;
 }
 
+KeptOnHost on_host_of(const OffloadSpec& o) {
+  KeptOnHost k;
+  k.all = o.has("all");
+  k.input = k.all || o.has("attention_norm");
+  k.qkv = o.has("qkv");
+  k.core = o.has("core_attention");
+  k.projection = o.has("projection");
+  k.mlp_norm = o.has("mlp_norm");
+  k.dispatched = o.has("moe") || o.has("moe_input");
+  k.expert_fc1 = o.has("moe") || o.has("moe_activation");
+  k.expert_activated = o.has("moe");
+  return k;
+}
+
 bool recomputed(const Plan& plan, std::string_view module) {
   const auto& modules = plan.training.recompute_modules;
   return plan.training.recompute == Recompute::selective && std::find(modules.begin(), modules.end(), module) != modules.end();
@@ -401,6 +415,7 @@ Shapes make_shapes(const Plan& plan) {
   s.early_stop = plan.training.recompute == Recompute::full && plan.training.recompute_early_stop &&
                  (s.hidden_dropout == 0 || !plan.training.fusion.dropout_masks);
   s.keep = keep_of(plan);
+  s.on_host = on_host_of(plan.parallel.offload);
   repeat_products(s, plan);
   drop_context(s, plan);
   if (m.moe.num_experts > 0) set_experts(s, plan);

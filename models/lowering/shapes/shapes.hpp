@@ -30,6 +30,16 @@ struct Keep {
   bool by_products = false;  ///< only the outputs of every second matrix product
 };
 
+/// Which tensors that a block keeps wait for its backward pass in host memory: all of them, the block's input, or what modules read.
+struct KeptOnHost {
+  bool all = false;
+  bool input = false, qkv = false, core = false, projection = false, mlp_norm = false;
+  bool dispatched = false, expert_fc1 = false, expert_activated = false;
+
+  /// Whether tensors beside the block's input may.
+  bool kept() const { return all || qkv || core || projection || mlp_norm || dispatched || expert_fc1 || expert_activated; }
+};
+
 /// How keys reach the context ranks that have the same heads. none: all context ranks divide the heads among themselves.
 enum class ContextPath : std::uint8_t { none, all_gather, ring };
 
@@ -139,6 +149,7 @@ struct Shapes : HeadShape {
   bool sharded_weights;         ///< ZeRO 3: weights are gathered before use
   double norm_epsilon, hidden_dropout, attention_dropout;
   Keep keep;
+  KeptOnHost on_host;
   // Mixture of experts; experts == 0: none.
   std::int64_t experts, experts_here, top_k, capacity, expert_ffn, expert_fc1, shared_ffn, shared_fc1, expert_ranks, expert_tensor;
   double rows_bound, aux_loss, z_loss;

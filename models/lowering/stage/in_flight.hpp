@@ -13,6 +13,8 @@ namespace tandem::lowering {
 struct InFlight {
   std::vector<BufferId> hidden;    ///< by layer: its input; then the chunk's output; then each MTP block's input and output
   std::vector<BufferId> saved;     ///< [layer]
+  std::vector<BufferId> offloaded; ///< [layer]: those of the saved tensors that wait in host memory
+  std::vector<std::uint8_t> away;  ///< [layer]: which of its tensors are there (ActivationOffload)
   // By layer, if the backward pass is split:
   std::vector<BufferId> inputs;    ///< forward tensors that the weight gradients read
   std::vector<BufferId> deferred;  ///< backward tensors that they read

@@ -72,12 +72,15 @@ bool has_owners(const Plan& plan) {
   return plan.training.optimizer.kind == OptimizerKind::muon && plan.parallel.zero_stage == 1 && sharding_of(plan).shards > 1;
 }
 
+/// Whether a fixed number of a stage's layers offload activations. Those that are left out then differ from the others.
+bool offloads_some(const OffloadSpec& o) { return !o.activations.empty() && o.layers > 0; }
+
 /// Period in a chunk's layers after which kinds of layers and gradient units recur; 0: none.
 std::int64_t period(const Plan& plan, const std::vector<std::int64_t>& split) {
   const MoeSpec& moe = plan.model.moe;
   std::int64_t f = std::lcm(moe.num_experts > 0 ? moe.layer_frequency : 1, mixer_period(plan.model));
   const bool even = split.size() == 1 || std::all_of(split.begin(), split.end(), [&](std::int64_t n) { return n % f == 0; });
-  if (!even || plan.model.num_decoder_layers > 0 || has_owners(plan)) return 0;
+  if (!even || plan.model.num_decoder_layers > 0 || has_owners(plan) || offloads_some(plan.parallel.offload)) return 0;
   if (plan.parallel.data * plan.parallel.context == 1) return f;
   const std::int64_t chunks = plan.parallel.virtual_pipeline;
   const auto [dense, expert] = layers_of_units(plan);

@@ -7,6 +7,20 @@
 
 namespace tandem::lowering {
 
+namespace {
+
+std::vector<std::size_t> next_backwards(const std::vector<ScheduleEvent>& events) {
+  std::vector<std::size_t> next(events.size());
+  std::size_t found = events.size();
+  for (std::size_t i = events.size(); i-- > 0;) {
+    next[i] = found;
+    if (events[i].kind == ScheduleEvent::Kind::compute && events[i].action.phase == Phase::backward) found = i;
+  }
+  return next;
+}
+
+}  // namespace
+
 StageLowering::StageLowering(const StageContext& c, StageId stage)
     : c_(c),
       s_(c.shapes),
@@ -22,7 +36,8 @@ StageLowering::StageLowering(const StageContext& c, StageId stage)
       w_(c.library, b_),
       decoder_(c, chunks_, {memory_, reduction_, gather_, w_}),
       regions_(memory_, decoder_, chunks_, !c.forward_only),
-      transfers_(c, b_, w_, decoder_) {}
+      transfers_(c, b_, w_, decoder_),
+      offload_(c, chunks_, blocks_, b_, w_) {}
 
 Program StageLowering::lower(const std::vector<ScheduleEvent>& events) {
   memory_.declare(c_.plan.micro_batches());
@@ -58,6 +73,7 @@ std::size_t StageLowering::instances_of(const std::vector<ScheduleEvent>& events
 
 void StageLowering::run_schedule(const std::vector<ScheduleEvent>& events) {
   std::vector<Point> ends(events.size());
+  if (offload_.here()) next_backwards_ = next_backwards(events);
   group_ = static_cast<std::int32_t>(c_.group);
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (repeats_) i += repeat(events, i, ends);
@@ -65,6 +81,22 @@ void StageLowering::run_schedule(const std::vector<ScheduleEvent>& events) {
     ends[i] = w_.last();
     if (events[i].with_next) ++i, ends[i] = w_.last();
   }
+}
+
+void StageLowering::look_ahead(const std::vector<ScheduleEvent>& events, std::size_t i) {
+  if (!offload_.here()) return;
+  const Action& now = events[i].action;
+  const auto after = [&](std::size_t event) -> const Action* {
+    const std::size_t next = next_backwards_[event];
+    return next < events.size() ? &events[next].action : nullptr;
+  };
+  const Action* next = after(i);
+  own_backward_next_ = next != nullptr && next->micro_batch == now.micro_batch && next->chunk == now.chunk;
+  if (events[i].with_next) next = after(i + 1);
+  // A pair's own forward pass has not ended.
+  const bool open = next != nullptr && (flight(*next).away.empty() ||
+                                        (events[i].with_next && next->micro_batch == now.micro_batch && next->chunk == now.chunk));
+  next_backward_ = next != nullptr && !open ? std::optional(*next) : std::nullopt;
 }
 
 void StageLowering::run(const std::vector<ScheduleEvent>& events, std::size_t i, const std::vector<Point>& ends) {
@@ -78,6 +110,7 @@ void StageLowering::run(const std::vector<ScheduleEvent>& events, std::size_t i,
     case ScheduleEvent::Kind::compute:
       backward_follows_ = backward_follows(events, i);
       weights_stay_ = c_.plan.parallel.schedule == ScheduleKind::breadth_first && same_follows(events, i);
+      look_ahead(events, i);
       compute(events, i);
       break;
     case ScheduleEvent::Kind::send: transfers_.send(e, part(e.action), flight(e.action)); break;

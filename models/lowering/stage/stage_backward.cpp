@@ -22,6 +22,7 @@ void StageLowering::begin_backward(const Action& a) {
   if (s_.defer_weights) f.deferred.assign(static_cast<std::size_t>(p.blocks()), kNoBuffer);
   if (memory_.weights_sharded()) gather_backward(p);
   decoder_.start_tables(a);
+  offload_.before_pass(a, f);
   drop_narrow_gradients();
   if (p.last) head_backward(a);
   if (modules(p) > 0) modules_backward(a);
@@ -44,6 +45,8 @@ void StageLowering::finish_flight(const Action& a) {
   InFlight& f = flight(a);
   f.hidden.clear();
   f.saved.clear();
+  f.offloaded.clear();
+  f.away.clear();
   f.inputs.clear();
   f.norm_saved.clear();
   f.module_saved.clear();
@@ -91,6 +94,7 @@ TemplateId StageLowering::begin_block_backward(const Action& a, std::int64_t l) 
   const auto i = static_cast<std::size_t>(l);
   const std::int64_t layer = part(a).first_layer + l;
   gather_.begin();
+  fetch_offloaded(a, l);
   next_gradient_ = recompute_and_begin(a, l);
   const TemplateId t = blocks_.backward(part(a), l).of(a.micro_batch);
   std::vector<Binding>& slots = block_weights(layer);
@@ -98,6 +102,7 @@ TemplateId StageLowering::begin_block_backward(const Action& a, std::int64_t l) 
   slots.push_back({f.hidden[input_of(part(a), l)]});
   if (decoder_.decoder(layer)) slots.push_back(f.memory);
   slots.push_back({f.saved[i]});
+  if (s_.on_host.kept()) slots.push_back({f.offloaded[i]});
   if (s_.defer_weights) slots.push_back({f.inputs[i]});
   slots.push_back({f.gradient});
   slots.push_back({next_gradient_});
@@ -116,9 +121,21 @@ void StageLowering::end_block_backward(const Action& a, std::int64_t l) {
   gather_.end();
   decoder_.drop_gradient(f);
   f.gradient = next_gradient_;
-  drop(f.saved[i]);
+  drop_saved(f, i);
+  offload_.free_copied();
   if (!s_.defer_weights) block_done(a, l);
   else if (!reads_input_later(a, l)) drop(f.hidden[input_of(part(a), l)]);
+}
+
+/// The first block of the next backward pass comes back during this pass' last one, if its forward pass has ended.
+void StageLowering::fetch_offloaded(const Action& a, std::int64_t l) {
+  offload_.before_backward(a, flight(a), l);
+  if (l == 0 && next_backward_) offload_.before_pass(*next_backward_, flight(*next_backward_));
+}
+
+void StageLowering::drop_saved(InFlight& f, std::size_t l) {
+  if (f.saved[l] != kNoBuffer) drop(f.saved[l]);
+  if (f.offloaded[l] != kNoBuffer) drop(f.offloaded[l]);
 }
 
 void StageLowering::drop_narrow_gradients() {
@@ -139,7 +156,7 @@ bool StageLowering::reads_input_later(const Action& a, std::int64_t l) const {
 }
 
 void StageLowering::drop_kept(InFlight& f, std::size_t l) {
-  drop(f.saved[l]);
+  drop_saved(f, l);
   if (s_.defer_weights) drop(f.inputs[l]);
 }
 

@@ -23,6 +23,8 @@ void StageLowering::begin_forward(const Action& a) {
   if (turns(a, Phase::forward)) f.hidden.assign(1, std::exchange(other_chunk(a).hidden.back(), kNoBuffer));
   f.hidden.resize(blocks + modules + 1, kNoBuffer);
   f.saved.assign(blocks, kNoBuffer);
+  f.offloaded.assign(blocks, kNoBuffer);
+  f.away.assign(blocks, 0);
   if (s_.defer_weights) f.inputs.assign(blocks, kNoBuffer);
   gather_.hold(memory_.root_regions(p));
   if (memory_.weights_sharded()) gather_forward(p);
@@ -89,6 +91,7 @@ void StageLowering::end_block_forward(const Action& a, std::int64_t l) {
   gather_.end();
   if (c_.forward_only || blocks_.recomputed(part(a), l)) drop_kept(f, i);
   if (c_.forward_only && f.hidden[i] != f.memory.first) drop(f.hidden[i]);
+  offload_.after_forward(a, f, l, own_backward_next_);
 }
 
 std::vector<Binding>& StageLowering::block_weights(std::int64_t layer) {
@@ -117,13 +120,15 @@ TemplateId StageLowering::bind_block(const Action& a, std::int64_t l, Phase phas
   const auto i = static_cast<std::size_t>(l);
   const std::int64_t layer = part(a).first_layer + l;
   const TemplateId t = phase == Phase::recompute ? block(part(a), l).again : block(part(a), l).forward;
-  f.saved[i] = slot_buffer("block_saved", t, "saved");
+  if (!s_.on_host.kept() || w_.slot_bytes(t, "saved").count() > 0) f.saved[i] = slot_buffer("block_saved", t, "saved");
+  if (offloads_kept(t)) f.offloaded[i] = slot_buffer("block_offloaded", t, "offloaded");
   if (s_.defer_weights) f.inputs[i] = slot_buffer("weight_inputs", t, "weight_inputs");
   std::vector<Binding>& slots = block_weights(layer);
   slots.push_back({f.hidden[input_of(part(a), l)]});
   if (decoder_.decoder(layer)) slots.push_back(f.memory);
   slots.push_back(y);
   slots.push_back({f.saved[i]});
+  if (s_.on_host.kept()) slots.push_back({f.offloaded[i]});
   if (s_.defer_weights) slots.push_back({f.inputs[i]});
   return t;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/lowering/stage/activation_offload.hpp"
 #include "models/lowering/stage/decoder_flow.hpp"
 #include "models/lowering/stage/kept_logits.hpp"
 #include "models/lowering/stage/stage_blocks.hpp"
@@ -51,6 +52,8 @@ class StageLowering {
   std::size_t instances_of(const std::vector<ScheduleEvent>& events) const;
   void run_schedule(const std::vector<ScheduleEvent>& events);
   void run(const std::vector<ScheduleEvent>& events, std::size_t i, const std::vector<Point>& ends);
+  /// Notes the backward passes that follow event `i`.
+  void look_ahead(const std::vector<ScheduleEvent>& events, std::size_t i);
   /// Lowers event `i`, a pass, together with the next event if both run as a pair.
   void compute(const std::vector<ScheduleEvent>& events, std::size_t i);
   Program finish();
@@ -88,6 +91,8 @@ class StageLowering {
   std::vector<Binding>& block_weights(std::int64_t layer, TemplateId t);
   /// Adds the gradients that template `t` touches. Others are not allocated yet.
   void add_gradients(std::vector<Binding>& slots, TemplateId t, std::int64_t layer, std::int32_t mb);
+  /// Whether a block writes tensors that wait in host memory.
+  bool offloads_kept(TemplateId t) const { return s_.on_host.kept() && w_.slot_bytes(t, "offloaded").count() > 0; }
   TemplateId bind_block(const Action& a, std::int64_t l, Phase phase, const Binding& y);
   void run_block(const Action& a, std::int64_t l, Phase phase, const Binding& y);
   void head(const Action& a);
@@ -124,6 +129,10 @@ class StageLowering {
   void make_narrow_gradient(std::int32_t region);
   /// Whether the weight gradients of a block read the block's input.
   bool reads_input_later(const Action& a, std::int64_t l) const;
+  /// Brings back the tensors of a block and of the next one, before the block's backward pass.
+  void fetch_offloaded(const Action& a, std::int64_t l);
+  /// Frees the tensors that only the input's gradient reads.
+  void drop_saved(InFlight& f, std::size_t l);
   /// Frees the tensors that a block's forward pass stored.
   void drop_kept(InFlight& f, std::size_t l);
   /// Frees a block's input and marks its gradients complete.
@@ -183,11 +192,16 @@ class StageLowering {
   DecoderFlow decoder_;
   StageRegions regions_;
   StageTransfers transfers_;
+  ActivationOffload offload_;
   std::vector<InFlight> flights_;                         ///< by micro-batch, then chunk
   std::vector<BufferId> narrow_;                          ///< narrow gradients of the last backward pass
   std::set<std::int32_t> narrow_made_;                    ///< regions with a narrow gradient
   BufferId next_gradient_ = kNoBuffer;                    ///< input gradient of the block whose backward pass is lowered next
   bool backward_follows_ = false;                         ///< the forward pass being lowered is followed by its own backward pass
+  // Backward passes as seen from the pass being lowered. Only where activations are offloaded:
+  std::vector<std::size_t> next_backwards_;               ///< by event: the next backward pass after it; the number of events: none
+  bool own_backward_next_ = false;                        ///< the stage's next backward pass is that of this forward pass
+  std::optional<Action> next_backward_;                   ///< the stage's next one after this backward pass, if its forward pass has ended
   bool weights_stay_ = false;                             ///< gathered weights stay for the next pass
   std::vector<Binding> slots_;                            ///< see block_weights
 

@@ -97,7 +97,9 @@ std::size_t StageLowering::recurrences(const std::vector<ScheduleEvent>& events,
   const auto last = static_cast<std::int32_t>(c_.plan.micro_batches()) - 1;
   std::size_t k = i;
   while (k < events.size() && events[k].action.micro_batch < last && again(events, k - period, k, r.micro_batches)) ++k;
-  return (k - i) / period;
+  const std::size_t whole = (k - i) / period;
+  // What is brought back ahead depends on later events: in the last period these may be others.
+  return offload_.here() && whole > 0 ? whole - 1 : whole;
 }
 
 void StageLowering::refer(std::size_t event, std::int32_t mb) {
@@ -123,10 +125,10 @@ void StageLowering::show(RepeatDetector& r, std::int32_t mb) {
   r.number(last_begun_ - mb);
   w_.show(r);
   transfers_.show(r);
-  std::size_t buffers = narrow_.size() + kept_logits_.kept().size();
+  std::size_t buffers = narrow_.size() + kept_logits_.kept().size() + offload_.leaving().size();
   for (auto m = static_cast<std::size_t>(first_alive_); m <= static_cast<std::size_t>(last_begun_); ++m)
     for (std::size_t c = 0; c < chunks_.size() && !r.over(); ++c) buffers += show(r, flights_[m * chunks_.size() + c]);
-  for (const std::vector<BufferId>* list : {&std::as_const(narrow_), &kept_logits_.kept()}) {
+  for (const std::vector<BufferId>* list : {&std::as_const(narrow_), &kept_logits_.kept(), &offload_.leaving()}) {
     r.number(static_cast<std::int64_t>(list->size()));
     for (const BufferId b : *list) b_.show(r, b);
   }
@@ -145,7 +147,9 @@ std::size_t StageLowering::show(RepeatDetector& r, InFlight& f) {
     ++buffers;
     b_.show(r, b);
   };
-  for (const std::vector<BufferId>* list : {&f.hidden, &f.saved, &f.inputs, &f.deferred, &f.norm_saved, &f.module_saved}) {
+  for (const std::uint8_t away : f.away) r.number(away);
+  for (const std::vector<BufferId>* list :
+       {&f.hidden, &f.saved, &f.offloaded, &f.inputs, &f.deferred, &f.norm_saved, &f.module_saved}) {
     r.number(static_cast<std::int64_t>(list->size()));
     for (const BufferId b : *list) buffer(b);
   }

@@ -53,15 +53,18 @@ void StageTransfers::release(const Action& a, InFlight& f) {
 }
 
 void StageTransfers::before(const Action& a, InFlight& f) {
-  if (waits_for_send_) b_.after(last_send_);
-  if (waits_for_receive_) b_.after(last_receive_);
+  const KeptOnHost& on_host = c_.shapes.on_host;
+  const bool copies = on_host.kept() || on_host.input;  // a backward pass may begin with a copy from the host, which need not wait
+  const auto wait = [&](Point p, bool computation) { computation ? b_.computation_after(p) : b_.after(p); };
+  if (waits_for_send_) wait(last_send_, copies);
+  if (waits_for_receive_) wait(last_receive_, copies);
   waits_for_send_ = waits_for_receive_ = false;
   if (a.phase != Phase::forward && a.phase != Phase::backward) return;
   const bool forward = a.phase == Phase::forward;
   put_together(a, f);
   // Recomputation needs no gradient, but the backward pass starts only once one has arrived. Weights may be gathered before.
   if (forward || c_.plan.training.recompute == Recompute::none || f.gradient_there.instance() < 0) return;
-  c_.plan.parallel.zero_stage == 3 ? b_.computation_after(f.gradient_there) : b_.after(f.gradient_there);
+  wait(f.gradient_there, copies || c_.plan.parallel.zero_stage == 3);
 }
 
 void StageTransfers::put_together(const Action& a, InFlight& f) {

@@ -18,6 +18,7 @@ struct FirstAndLater {
 /// Templates of one kind of block.
 struct BlockTemplates {
   TemplateId forward, again;  ///< `again`: recomputation of the forward pass before the backward pass
+  TemplateId kept_out, kept_in;  ///< copies of kept tensors to the host and back; unset if none go there
   FirstAndLater backward;
   FirstAndLater backward_end; ///< of the first layer, if no parameter below it is trained; else unset
   FirstAndLater weights;      ///< weight-gradient half, if a schedule splits the backward pass
@@ -60,6 +61,7 @@ struct Templates {
   TemplateId embed_forward;
   FirstAndLater embed_backward, head_forward, head_backward;
   TemplateId metrics;   ///< unset if no metrics are shown
+  TemplateId input_out, input_in;  ///< copies of a block's input to the host and back; unset if none go there
   TransferTemplates transfer;
 };
 

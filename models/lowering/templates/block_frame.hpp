@@ -48,6 +48,7 @@ inline Value memory_slot(TemplateBuilder& b, const Shapes& s, std::string name) 
 inline SavedSlots saved_slots(TemplateBuilder& b, const Shapes& s, bool weights = false) {
   SavedSlots slots;
   if (!weights) slots.saved = b.slot("saved", MemoryKind::activations);
+  if (s.on_host.kept()) slots.offloaded = b.slot("offloaded", MemoryKind::activations);
   if (s.defer_weights) slots.weight_inputs = b.slot("weight_inputs", MemoryKind::activations);
   return slots;
 }

@@ -6,6 +6,8 @@
 // tensors that the weights' gradients read stay until theirs (arXiv 2401.10241, table 1: the first part leaves M_W of M_B).
 
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "models/lowering/shapes/adapter_places.hpp"
 #include "models/lowering/shapes/core_dims.hpp"
@@ -62,9 +64,10 @@ struct AdapterSaved {
 /// By the adapter's name.
 using AdaptersSaved = std::map<std::string, AdapterSaved, std::less<>>;
 
-/// Slots of the kept tensors. A backward pass that is not split needs only `saved`.
+/// Slots of the kept tensors. A backward pass that is not split needs only the first two.
 struct SavedSlots {
   std::uint16_t saved = 0;          ///< tensors that only the input's gradient reads; 0: the template has no such slot
+  std::uint16_t offloaded = 0;      ///< tensors that wait in host memory; 0: there are none
   std::uint16_t weight_inputs = 0;  ///< tensors that the weights' gradients read too; used only by a split backward pass
 };
 
@@ -80,10 +83,13 @@ struct BlockSaved {
   RecurrenceSaved recurrence;
   AdaptersSaved adapters;
   Kept gate, gated;               ///< what scales attention's output, and that output scaled
+  std::vector<Value> offloaded;   ///< those that wait in host memory
+  std::int64_t offloaded_held = 0;  ///< bytes that a framework holds beside these
 
   /// `written`: the forward pass has run, everything kept can be read.
   BlockSaved(const Shapes& s, const SavedSlots& slots, bool written)
-      : at_(slots.saved), later_(slots.weight_inputs), s_(s), has_saved_(slots.saved > 0), written_(written) {
+      : at_(slots.saved), host_(slots.offloaded), later_(slots.weight_inputs), s_(s), has_saved_(slots.saved > 0),
+        has_offloaded_(slots.offloaded > 0), goes_(has_offloaded_ && s.on_host.all), written_(written) {
     if (s.kind.mixes()) save_mixer();
     if (s.kind.feeds()) save_second_norm();
     if (s.is_decoder()) save_cross();
@@ -93,22 +99,41 @@ struct BlockSaved {
   }
 
  private:
+  /// Whether tensors that are added go to the host, until it ends.
+  struct Going {
+    bool &now, before;
+    ~Going() { now = before; }
+  };
+  /// Tensors of a module. `listed`: the plan sends them.
+  [[nodiscard]] Going going(bool listed) { return {goes_, std::exchange(goes_, has_offloaded_ && (s_.on_host.all || listed))}; }
+  /// Tensors that the host reads in the backward pass: numbers of rows.
+  [[nodiscard]] Going staying() { return {goes_, std::exchange(goes_, false)}; }
+  Value place(DType dtype, std::int64_t elements) {
+    if (!goes_) return at_.add(dtype, elements);
+    return offloaded.emplace_back(host_.add(dtype, elements));
+  }
+  void place_held(DType dtype, std::int64_t elements) {
+    (goes_ ? host_ : at_).add(dtype, elements);
+    if (goes_) offloaded_held += bytes_of(dtype, elements).count();
+  }
+
   /// Keeps a tensor only for the input's gradient.
   Kept keep(bool kept, std::int64_t elements) { return keep(kept, elements, s_.dtypes.compute); }
   Kept keep(bool kept, std::int64_t elements, DType dtype) {
-    return kept && has_saved_ ? Kept{at_.add(dtype, elements), written_} : Kept{};
+    return kept && has_saved_ ? Kept{place(dtype, elements), written_} : Kept{};
   }
   /// For the weights' gradients too.
   Kept keep_inputs(DType dtype, std::int64_t elements) {
-    return {(s_.defer_weights ? later_ : at_).add(dtype, elements), written_};
+    return {s_.defer_weights ? later_.add(dtype, elements) : place(dtype, elements), written_};
   }
   Kept keep_inputs(bool kept, std::int64_t elements) { return kept ? keep_inputs(s_.dtypes.compute, elements) : Kept{}; }
   /// The input of a product of a linear layer, in the type in which the framework keeps it, behind its scales.
   Kept keep_operand(bool kept, std::int64_t elements) {
     if (!kept) return {};
-    if (s_.narrow.inputs) (s_.defer_weights ? later_ : at_).add(DType::fp8, s_.scales(elements));
+    if (s_.narrow.inputs) hold_scales(s_.scales(elements));
     return keep_inputs(s_.kept_input(), elements);
   }
+  void hold_scales(std::int64_t n) { s_.defer_weights ? void(later_.add(DType::fp8, n)) : place_held(DType::fp8, n); }
   /// Whether the backward pass reads the input of product `name`: for the gradient of its matrix or, where that is frozen, of A.
   bool reads_input(std::string_view name) const {
     return !s_.adapters.here() || (s_.adapters.on(name) && !keeps_dropped(name));
@@ -168,7 +193,7 @@ struct BlockSaved {
 
   /// Never written: what a framework holds beside what is read again.
   void hold(DType dtype, std::int64_t elements) {
-    if (has_saved_) at_.add(dtype, elements);
+    if (has_saved_) place_held(dtype, elements);
   }
   /// Dropout is a function of positions here, so only frameworks hold what was dropped.
   void mask(std::int64_t elements) {
@@ -188,13 +213,18 @@ struct BlockSaved {
     const bool again = normed_again(s_.keep.norms);
     ln1_stats = keep_for(again, !s_.bare_inputs, 2 * s_.rows, s_.numerics.statistics);
     if (!s_.bare_inputs) norm_copy(s_.keep.norms);
-    const bool gathered = s_.keeps_gathered() && !again && !s_.latent.here();
-    n1 = keep_operand(!again && !gathered && reads_first(), state());
-    all1 = keep_operand(gathered && reads_first(), s_.tokens * s_.hidden);
+    save_first_input(again, s_.keeps_gathered() && !again && !s_.latent.here());
     s_.kind.has_recurrence() ? save_recurrence() : save_attention();
     sum1 = keep(s_.placement != NormPlacement::pre, state());
     attention_out = keep(s_.sandwich, state());
     attention_out_stats = keep(s_.sandwich, 2 * s_.rows, s_.numerics.statistics);
+  }
+
+  /// `again`: it comes from the state before its norm. `gathered`: all ranks' parts are kept.
+  void save_first_input(bool again, bool gathered) {
+    const Going qkv_reads = going(s_.on_host.qkv);
+    n1 = keep_operand(!again && !gathered && reads_first(), state());
+    all1 = keep_operand(gathered && reads_first(), s_.tokens * s_.hidden);
   }
 
   /// Megatron-Core's mixer keeps the outputs of first product and recurrence. It recomputes the convolution if one
@@ -216,30 +246,51 @@ struct BlockSaved {
   }
 
   void save_attention() {
-    const AttentionDims core = core_dims(s_);
-    const std::int64_t n = s_.tokens;
-    const bool score_path = !s_.flash && s_.keep.core;
-    unnormed = keep(s_.norms_qk(), s_.unnormed());
-    qk_sums = keep(s_.qk_norm == QkNorm::row, 2 * n, s_.numerics.statistics);
+    save_norms();
     if (s_.latent.here()) save_latent();
     if (s_.indexer.here()) save_index();
+    save_core();
+    attention_stats = keep(s_.flash && s_.keep.core, stats_elements(core_dims(s_)), s_.numerics.statistics);
+    save_context();
+  }
+
+  void save_norms() {
+    const Going qkv_makes = going(s_.on_host.qkv);
+    unnormed = keep(s_.norms_qk(), s_.unnormed());
+    qk_sums = keep(s_.qk_norm == QkNorm::row, 2 * s_.tokens, s_.numerics.statistics);
+  }
+
+  void save_core() {
+    const Going core_reads = going(s_.on_host.core);
+    const AttentionDims core = core_dims(s_);
+    const bool score_path = !s_.flash && s_.keep.core;
     save_qkv();
     if (s_.rotary && !s_.latent.here() && s_.fusion.rotated_copies && !s_.keep.by_products)
-      hold(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);
+      hold(s_.dtypes.compute, s_.tokens * (s_.heads + s_.kv_heads) * s_.head_dim);
     // The gradient of a soft cap reads what it wrote.
     scores = keep(!s_.flash && (s_.keep.scores || (s_.attention_soft_cap > 0 && s_.keep.core)), score_elements(core));
     probs = keep(score_path, score_elements(core));
     if (score_path && s_.widens_softmax()) hold(DType::fp32, score_elements(core) - score_elements(core) / 2);  // past the narrow ones
     if (score_path && s_.attention_dropout > 0) mask(score_elements(core));
-    if (s_.hidden_dropout > 0) mask((s_.kind.feeds() ? 2 : 1) * state());
+    save_residual_masks();
     dropped = s_.attention_dropout > 0 ? keep(score_path, score_elements(core)) : probs;
-    attention_stats = keep(s_.flash && s_.keep.core, stats_elements(core), s_.numerics.statistics);
+  }
+
+  void save_residual_masks() {
+    const Going own = going(false);
+    if (s_.hidden_dropout > 0) mask((s_.kind.feeds() ? 2 : 1) * state());
+  }
+
+  /// Core and projection keep the same tensor, unless heads were exchanged.
+  void save_context() {
+    const Going both_read = going(s_.on_host.core && s_.on_host.projection);
     const bool exchanges = s_.exchanges_heads();
     const bool by_attention = s_.flash && s_.keep.core && !exchanges;
-    context = keep_context(s_.keep.context && (s_.flash || reads_input("proj")), by_attention, n * s_.attention);
+    const std::int64_t n = s_.tokens * s_.attention;
+    context = keep_context(s_.keep.context && (s_.flash || reads_input("proj")), by_attention, n);
     // With heads exchanged, attention computes another share of the context than the one that goes on.
-    core_context = exchanges ? keep(s_.flash, n * s_.attention) : context;
-    gated = keep_operand(s_.attention_gate, n * s_.attention);
+    core_context = exchanges ? keep(s_.flash, n) : context;
+    gated = keep_operand(s_.attention_gate, n);
   }
 
   /// One product gives the gate, too.
@@ -254,7 +305,7 @@ struct BlockSaved {
   void save_second_norm() {
     const bool kept = keeps_second_norm(s_), again = normed_again(kept);
     const bool second_norm = s_.parallel != ParallelResidual::one_norm && !s_.bare_inputs;
-    x2 = keep_for(again, s_.kind.mixes() && s_.keep.state && s_.parallel == ParallelResidual::none, state());
+    save_middle(again);
     ln2_stats = keep_for(again, second_norm, 2 * s_.rows, s_.numerics.statistics);
     if (second_norm) norm_copy(kept);
     // Experts' router and dispatch read it wide; a product of the layer has a narrow one only in a shared expert.
@@ -267,6 +318,11 @@ struct BlockSaved {
     all2 = keep_operand(gathered && reads_input("fc1"), s_.tokens * s_.hidden);
   }
 
+  void save_middle(bool again) {
+    const Going norm_reads = going(s_.on_host.mlp_norm);
+    x2 = keep_for(again, s_.kind.mixes() && s_.keep.state && s_.parallel == ParallelResidual::none, state());
+  }
+
   /// Frozen, a router and experts do not read their input again, unless their products are computed again.
   bool reads_experts_input() const {
     const bool dispatches = !s_.keep.expert_fc1 || (!s_.keep.dispatched && reads_input("experts.fc1"));
@@ -275,6 +331,7 @@ struct BlockSaved {
   }
 
   void save_latent() {
+    const Going qkv_makes = going(s_.on_host.qkv);
     const bool norms = keeps_latent_norms(s_);
     const std::int64_t queries = s_.rows * s_.latent.query_rank, pairs = s_.rows * s_.latent.kv_rank;
     latent.q_down = keep_for(!norms, queries > 0, queries);
@@ -351,20 +408,14 @@ struct BlockSaved {
     moe.weights = keep_for(s_.weigh_inputs, true, d.tokens * d.top_k, s_.numerics.router);
     const bool shares = s_.row_shares() > 1;
     moe.slots = keep_inputs(DType::int32, d.tokens * d.top_k);
-    moe.counts = keep_inputs(DType::int32, d.experts);
-    if (s_.unequal_rows() && !(s_.gathers_tokens() && shares)) moe.arrived = keep_inputs(DType::int32, d.experts);
-    if (shares && d.capacity == 0) moe.gathered = keep_inputs(DType::int32, s_.row_shares() * d.experts);
+    save_counts(d, shares);
     if (s_.gathers_tokens()) {
       const MoeDims all = s_.dispatch_dims();
       moe.placed = keep_inputs(DType::int32, all.tokens * all.top_k);
       moe.all_weights = keep_for(s_.weigh_inputs, true, all.tokens * all.top_k, s_.numerics.router);
     }
     if (s_.token_shares() > 1 && s_.aux_loss > 0) moe.load = keep_inputs(DType::int32, d.experts);
-    moe.dispatched = keep_operand(s_.keep.dispatched && reads_input("experts.fc1"), s_.expert_rows() * d.hidden);
-    moe.fc1 = keep_activation_input(s_.keep.expert_fc1, s_.keep.expert_activated, s_.expert_rows() * s_.expert_fc1);
-    const std::int64_t wide = s_.expert_rows() * s_.expert_ffn;
-    if (unweighted() > 0 && s_.keep.expert_activated) hold(s_.dtypes.compute, unweighted() * wide);
-    moe.activated = keep_operand(s_.keep.expert_activated && reads_input("experts.fc2"), wide);
+    save_expert_rows(d);
     moe.returned = keep(!s_.weigh_inputs && !s_.fusion.weighted_activations, s_.dispatch_dims().rows() * d.hidden);
     if (s_.branch_norms) save_branches();
     moe.gate = keep(s_.shared_gate, s_.rows);
@@ -372,6 +423,28 @@ struct BlockSaved {
     fc1 = keep_activation_input(s_.keep.shared_fc1 && s_.shared_ffn > 0, s_.keep.shared_activated, s_.tokens * s_.shared_fc1);
     activated = keep_operand(s_.keep.shared_activated && s_.shared_ffn > 0 && reads_input("fc2"), s_.tokens * s_.shared_ffn);
     save_sum();
+  }
+
+  void save_counts(const MoeDims& d, bool shares) {
+    const Going host_reads = staying();
+    moe.counts = keep_inputs(DType::int32, d.experts);
+    if (s_.unequal_rows() && !(s_.gathers_tokens() && shares)) moe.arrived = keep_inputs(DType::int32, d.experts);
+    if (shares && d.capacity == 0) moe.gathered = keep_inputs(DType::int32, s_.row_shares() * d.experts);
+  }
+
+  void save_expert_rows(const MoeDims& d) {
+    const std::int64_t wide = s_.expert_rows() * s_.expert_ffn;
+    {
+      const Going first_reads = going(s_.on_host.dispatched);
+      moe.dispatched = keep_operand(s_.keep.dispatched && reads_input("experts.fc1"), s_.expert_rows() * d.hidden);
+    }
+    {
+      const Going activation_reads = going(s_.on_host.expert_fc1);
+      moe.fc1 = keep_activation_input(s_.keep.expert_fc1, s_.keep.expert_activated, s_.expert_rows() * s_.expert_fc1);
+    }
+    const Going second_reads = going(s_.on_host.expert_activated);
+    if (unweighted() > 0 && s_.keep.expert_activated) hold(s_.dtypes.compute, unweighted() * wide);
+    moe.activated = keep_operand(s_.keep.expert_activated && reads_input("experts.fc2"), wide);
   }
 
   /// Tensors of an activation that autograd keeps where weights follow it: none where one kernel does both, which reads the
@@ -406,9 +479,9 @@ struct BlockSaved {
     mlp_out_stats = keep(s_.sandwich, 2 * s_.rows, s_.numerics.statistics);
   }
 
-  SlotLayout at_, later_;
+  SlotLayout at_, host_, later_;
   const Shapes& s_;
-  bool has_saved_, written_;
+  bool has_saved_, has_offloaded_, goes_, written_;
 };
 
 }  // namespace tandem::lowering

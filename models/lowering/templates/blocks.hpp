@@ -2,10 +2,10 @@
 // Templates of one block, one embedding, one head, one transfer and one update. Slots are bound by
 // name (slot 0 is always scratch). A slot in brackets exists only if the model has such a tensor:
 //
-//   block_forward    weights [quantized] [adapters] [experts] [expert_adapters] [relative] x [memory] y saved [weight_inputs]
+//   block_forward    weights [quantized] [adapters] [experts] [expert_adapters] [relative] x [memory] y saved [offloaded] [weight_inputs]
 //   block_recompute  as block_forward; y is not written
 //   block_backward   weights [quantized] [adapters] [experts] [expert_adapters] [relative] [gradients] [expert_gradients]
-//                    [relative_gradients] x [memory] saved [weight_inputs] dy dx [dmemory] [deferred]
+//                    [relative_gradients] x [memory] saved [offloaded] [weight_inputs] dy dx [dmemory] [deferred]
 //                    Where the block is frozen, `gradients` and `expert_gradients` are those of adapters.
 //   bridge_forward   bridge word [positions] x decoder_tokens y saved
 //   bridge_backward  bridge bridge_gradients word_gradients [position_gradients] x decoder_tokens saved dy dmemory dx

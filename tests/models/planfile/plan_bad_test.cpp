@@ -268,7 +268,6 @@ TEST_CASE("what other systems do and this one does not is refused by its name th
   };
   for (const Asked& a : {Asked{with_parallel(R"({"offload": {"nvme": true}})"), "parallel.offload.nvme", "NVMe"},
                          Asked{with_parallel(R"({"partition_activations": true})"), "parallel.partition_activations", "partitioned"},
-                         Asked{with_parallel(R"({"cpu_checkpointing": true})"), "parallel.cpu_checkpointing", "host"},
                          Asked{with_parallel(R"({"fpdt": true})"), "parallel.fpdt", "FPDT"},
                          Asked{R"({"model": {"family": "vit", )" + sizes + "}" + rest, "model.family", "vision"},
                          Asked{R"({"model": {"family": "ict", )" + sizes + "}" + rest, "model.family", "ICT"},
