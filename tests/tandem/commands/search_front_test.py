@@ -125,10 +125,10 @@ class Changes(Searching):
         axes = [word for field, value in self.AXES.items() for word in ("--axis", f"{field}={value}")]
         _, out, err = run("search", *self.QUESTION, *axes)
         said = re.search(r"^no layout fits the 79\.\d GiB of each of 4 devices of dgx-a100-80gb; what would fit, the cheapest first: (.*)$", out, re.MULTILINE)
-        self.assertIn("recompute selective", said[1])
+        self.assertIn("recompute full", said[1])
         self.assertIn("tandem: error: llama2-7b: nothing found: " + said[0] + "\n", err)
         self.assertRegex(out, r"time and device time: over the fastest step without a limit of memory, [\d.]+ s with [\d.]+ GiB a device\n")
-        self.assertRegex(out, r"recompute selective,? .* [\d.]+ s +\+[\d.]+ % +\+[\d.]+ % +[\d.]+ GiB")
+        self.assertRegex(out, r"recompute full,? .* [\d.]+ s +\+[\d.]+ % +\+[\d.]+ % +[\d.]+ GiB")
 
     def test_changes_are_tried_for_a_limited_time_after_what_was_asked(self):
         question = ("gpt3-175b", "--cluster", "dgx-a100-80gb", "--devices", 16, "--axis", "tensor=8", "--axis", "micro_batch_size=1",
