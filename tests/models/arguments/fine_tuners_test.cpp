@@ -128,6 +128,22 @@ TEST_CASE("a file of Axolotl with adapters is a plan of its preset") {
   CHECK(arguments::refusals(plan).empty());
 }
 
+TEST_CASE("activations that Axolotl sends to the host are the plan's, on disks they are refused") {
+  const auto with = [](const std::string& checkpointing) {
+    std::string text = some_axolotl();
+    const std::string usual = "gradient_checkpointing: true\n";
+    return text.replace(text.find(usual), usual.size(), checkpointing);
+  };
+  for (const char* said : {"gradient_checkpointing: offload\n", "gradient_checkpointing: true\nactivation_offloading: true\n"}) {
+    const arguments::ImportedPlan plan = imported("axolotl", with(said));
+    CHECK(field(plan, "training.recompute") == "full");
+    CHECK(field(plan, "parallel.offload.activations") == json{"all"});
+    CHECK(arguments::refusals(plan).empty());
+  }
+  CHECK(field(imported("axolotl", some_axolotl()), "parallel.offload.activations").is_null());
+  CHECK(refused("axolotl", with("gradient_checkpointing: offload_disk\n")).front().find("on disks") != std::string::npos);
+}
+
 TEST_CASE("named matrices of adapters are a plan's, each by itself, others are refused") {
   const std::string some = "adapter: lora\nlora_r: 8\nlora_alpha: 16\nlora_target_modules: ";
   CHECK(field(imported("axolotl", some_axolotl("", some + "[q_proj, v_proj]\n")), "training.lora.targets") == json({"q", "v"}));

@@ -88,6 +88,11 @@ TEST_CASE("parallel residuals, flash attention and windows of GPT-NeoX are a pla
   CHECK(field(plan, "model.window.size") == 512);  // flash_attn: a window of 511 tokens before a token's own
 }
 
+TEST_CASE("checkpoints in the host's memory are a plan's offloaded activations") {
+  CHECK(field(imported(some(R"("checkpoint_activations": true, "checkpoint_in_cpu": true)")), "parallel.offload.activations") == json{"all"});
+  CHECK(field(imported(some(R"("checkpoint_in_cpu": true)")), "parallel.offload.activations").is_null());
+}
+
 TEST_CASE("two files of GPT-NeoX are read as one") {
   const std::string second = (std::filesystem::temp_directory_path() / "tandem_gpt_neox_training.yml").string();
   write_text(second, "{" + kTraining + "}");

@@ -162,13 +162,29 @@ TEST_CASE("options of Megatron-Bridge that need others do nothing alone") {
   const std::string experts = "  num_moe_experts: 8\n  moe_router_topk: 2\n  moe_ffn_hidden_size: 512\n";
   CHECK_FALSE(refused(experts + "  moe_paged_stash_buffer_size_factor_cuda: 1.2\n", {}, "paged"));
   CHECK_FALSE(refused("  offload_modules: []\n", {}, "offload"));
-  CHECK(refused("  offload_modules: [moe_act]\n  fine_grained_activation_offloading: true\n", {}, "host"));
+  CHECK(field(some_bridge("  offload_modules: [moe_act]\n"), "parallel.offload.activations").is_null());
   CHECK_FALSE(refused("", {{"ddp.delay_wgrad_compute", true}}, "delay_wgrad"));
   CHECK(field(some_bridge("  external_cuda_graph: true\n"), "training.cuda_graphs") == "layers");
   // Kernels that no plan says are told by name.
   const auto told = imported(some_bridge(experts + "  use_transformer_engine_op_fuser: true\n"));
   CHECK(arguments::refusals(told).empty());
   CHECK(std::any_of(told.features.begin(), told.features.end(), [](const auto& f) { return f.name.find("op_fuser") != std::string::npos; }));
+}
+
+TEST_CASE("activations that Megatron-Bridge offloads are the plan's") {
+  const std::string fine = "  fine_grained_activation_offloading: true\n";
+  CHECK(field(some_bridge(fine + "  offload_modules: [core_attn, attn_proj]\n"), "parallel.offload.activations") == json{"core_attention", "projection"});
+  CHECK(field(some_bridge(fine + "  offload_modules: [expert_fc1, moe_act]\n"), "parallel.offload.activations") == json{"moe_input", "moe_activation"});
+  CHECK(field(some_bridge(fine + "  offload_modules: [fused_group_mlp]\n"), "parallel.offload.activations") == json{"moe"});
+  CHECK(refused(fine + "  offload_modules: [gdp_qkv]\n", {}, "host"));
+  const std::string layers = "  cpu_offloading: true\n  cpu_offloading_num_layers: 20\n";
+  CHECK(field(some_bridge(layers), "parallel.offload.activations") == json{"all"});
+  CHECK(field(some_bridge(layers), "parallel.offload.layers") == 20);
+  CHECK(field(some_bridge("  cpu_offloading_num_layers: 95\n"), "parallel.offload.activations").is_null());
+  CHECK_FALSE(refused(layers, {}, "host"));
+  CHECK(refused(layers + "  pipeline_model_parallel_size: 2\n", {}, "Megatron-LM refuses"));
+  CHECK(refused(layers + "  recompute_granularity: selective\n", {}, "Megatron-LM refuses"));
+  CHECK(refused(layers + "  cpu_offloading_weights: true\n", {}, "weights"));
 }
 
 TEST_CASE("how far Megatron-FSDP gathers ahead is told") {
