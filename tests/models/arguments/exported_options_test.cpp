@@ -70,6 +70,18 @@ TEST_CASE("a balanced split is exported as a layout, and nothing of it is left u
   CHECK(unsaid(plan).empty());
 }
 
+TEST_CASE("offloaded activations are exported as Megatron-LM's, where it has an option for them") {
+  const auto plan = [](const json& offload) { return plan_of({{"parallel", {{"offload", offload}}}}); };
+  const auto text = [](const Plan& p) { return arguments::export_plan(p, table(), 8).text; };
+  const Plan modules = plan({{"activations", {"core_attention", "projection"}}}), layers = plan({{"activations", {"all"}}, {"layers", 3}});
+  CHECK(text(modules).find("  --fine-grained-activation-offloading \\\n") != std::string::npos);
+  CHECK(text(modules).find("  --offload-modules core_attn attn_proj \\\n") != std::string::npos);
+  CHECK(unsaid(modules).empty());
+  CHECK(text(layers).find("  --cpu-offloading-num-layers 3 \\\n") != std::string::npos);
+  CHECK(unsaid(layers).empty());
+  CHECK_FALSE(unsaid(plan({{"activations", {"all"}}})).empty());
+}
+
 TEST_CASE("Muon with ZeRO 1 is Megatron-LM's dist_muon, which has no distributed optimizer beside it") {
   const auto command = [](int zero) {
     const Plan plan = plan_of({{"parallel", {{"zero_stage", zero}}}, {"training", {{"optimizer", "muon"}}}});
