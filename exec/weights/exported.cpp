@@ -6,13 +6,13 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/checkpoint/safetensors.hpp"
 #include "exec/state/stored_values.hpp"
-#include "exec/weights/weight_files.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
 #include "models/base/new_file.hpp"
@@ -38,6 +38,22 @@ std::uint64_t elements_of(const FileTensor& t) {
 
 // ---- files ----
 
+/// A tensor as a file of the export has it.
+struct Written {
+  std::string name, type;
+  std::vector<std::int64_t> shape;
+  std::uint64_t elements, bytes;
+};
+
+Written written(const FileTensor& t, DType type) {
+  const std::uint64_t elements = elements_of(t);
+  return {t.name, safetensors_name(type), t.shape, elements, elements * stored_bytes(type)};
+}
+
+Written written(const std::string& name, const StoredTensor& t) {
+  return {name, t.type_name, t.shape, static_cast<std::uint64_t>(t.elements()), t.bytes};
+}
+
 /// A file of the export: the tensors [first, last) of all, and its header.
 struct PlannedShard {
   std::string name;
@@ -51,12 +67,11 @@ std::string shard_name(const std::string& name, std::size_t i, std::size_t n) {
 }
 
 /// Fills file after file, as huggingface_hub does (split_torch_state_dict_into_shards).
-std::vector<PlannedShard> shards_of(const std::vector<const FileTensor*>& tensors, const ExportOptions& options) {
-  const std::size_t number = stored_bytes(options.type);
+std::vector<PlannedShard> shards_of(const std::vector<Written>& tensors, const ExportOptions& options) {
   std::vector<PlannedShard> shards{{}};
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::uint64_t more = elements_of(*tensors[i]) * number;
+    const std::uint64_t more = tensors[i].bytes;
     if (bytes > 0 && bytes + more > options.most_bytes) shards.push_back({"", i, i}), bytes = 0;
     shards.back().last = i + 1;
     bytes += more;
@@ -65,21 +80,18 @@ std::vector<PlannedShard> shards_of(const std::vector<const FileTensor*>& tensor
   return shards;
 }
 
-std::string header_of(const PlannedShard& shard, const std::vector<const FileTensor*>& tensors, DType type) {
+std::string header_of(const PlannedShard& shard, const std::vector<Written>& tensors) {
   SafetensorsHeader header;
   header.set("format", "pt");
-  for (std::size_t i = shard.first; i < shard.last; ++i) {
-    const FileTensor& t = *tensors[i];
-    header.add(t.name, safetensors_name(type), shape_text(t.shape), elements_of(t) * stored_bytes(type));
-  }
+  for (std::size_t i = shard.first; i < shard.last; ++i)
+    header.add(tensors[i].name, tensors[i].type.c_str(), shape_text(tensors[i].shape), tensors[i].bytes);
   return header.text();
 }
 
-std::string index_text(const std::vector<PlannedShard>& shards, const std::vector<const FileTensor*>& tensors,
-                       const ExportedFiles& done) {
+std::string index_text(const std::vector<PlannedShard>& shards, const std::vector<Written>& tensors, const ExportedFiles& done) {
   nlohmann::json map = nlohmann::json::object();
   for (const PlannedShard& shard : shards)
-    for (std::size_t i = shard.first; i < shard.last; ++i) map[tensors[i]->name] = shard.name;
+    for (std::size_t i = shard.first; i < shard.last; ++i) map[tensors[i].name] = shard.name;
   const nlohmann::json sizes{{"total_parameters", done.elements}, {"total_size", done.bytes}};
   return nlohmann::json{{"metadata", sizes}, {"weight_map", map}}.dump(2) + "\n";
 }
@@ -116,6 +128,33 @@ class NewFolder {
 
  private:
   std::string final_, path_;
+};
+
+/// Writes tensors one behind the other into the files that were planned for them.
+class ShardWriter {
+ public:
+  /// `folder` and `tensors` must outlive this.
+  ShardWriter(const NewFolder& folder, const std::vector<Written>& tensors, std::vector<PlannedShard> shards)
+      : folder_(folder), tensors_(tensors), shards_(std::move(shards)), shard_(shards_.begin()) {}
+
+  const std::vector<PlannedShard>& shards() const { return shards_; }
+
+  /// `add` writes the bytes of the next tensor.
+  void next(const std::function<void(NewFile&)>& add) {
+    if (next_ == shard_->first) file_ = folder_.file(shard_->name), file_->add(header_of(*shard_, tensors_));
+    add(*file_);
+    if (++next_ < shard_->last) return;
+    file_->close();
+    ++shard_;
+  }
+
+ private:
+  const NewFolder& folder_;
+  const std::vector<Written>& tensors_;
+  std::vector<PlannedShard> shards_;
+  std::vector<PlannedShard>::const_iterator shard_;
+  std::unique_ptr<NewFile> file_;
+  std::size_t next_ = 0;
 };
 
 // ---- weights ----
@@ -215,6 +254,17 @@ void add_tensor(NewFile& file, const WholeTensor& whole, const TensorIn& tensor,
   add_converted(file, wide, as_stored(stored, whole.type(), bytes, wide), type, stored.name);
 }
 
+/// The bytes of a tensor of other files, part by part.
+void copy_tensor(NewFile& file, const WeightFiles& others, const std::string& name) {
+  const StoredTensor& t = others.tensors().at(name);
+  std::string room;
+  for (std::uint64_t at = 0; at < t.bytes; at += room.size()) {
+    room.resize(std::min<std::uint64_t>(kPartBytes, t.bytes - at));
+    others.read(t, at, std::as_writable_bytes(std::span(room)));
+    file.add(room);
+  }
+}
+
 /// Index of the saved tensor that a parameter is exported from.
 std::size_t saved_index(const SavedState& state, const std::string& name, DType wanted) {
   const auto& all = state.tensors();
@@ -247,28 +297,22 @@ std::vector<huggingface::WholeParameter> whole_adapters(const SavedState& state)
 }
 
 ExportedFiles export_weights(const SavedState& state, const std::vector<ParameterRows>& parameters, const ExportOptions& options) {
-  std::vector<const FileTensor*> tensors;
-  ExportedFiles done;
+  std::vector<Written> tensors;
   for (const ParameterRows& p : parameters)
-    for (const FileTensor& t : p.tensors) tensors.push_back(&t), done.elements += static_cast<std::int64_t>(elements_of(t));
-  done.bytes = static_cast<std::uint64_t>(done.elements) * stored_bytes(options.type);
-  const std::vector<PlannedShard> shards = shards_of(tensors, options);
+    for (const FileTensor& t : p.tensors) tensors.push_back(written(t, options.type));
+  for (const std::string& name : options.copied) tensors.push_back(written(name, options.others->tensors().at(name)));
+  ExportedFiles done;
+  for (const Written& t : tensors) done.elements += static_cast<std::int64_t>(t.elements), done.bytes += t.bytes;
   const NewFolder folder(options.folder);
-  std::unique_ptr<NewFile> file;
-  std::size_t next = 0;
-  auto shard = shards.begin();
+  ShardWriter writer(folder, tensors, shards_of(tensors, options));
   for (const ParameterRows& p : parameters) {
     const WholeTensor whole(state, saved_index(state, p.parameter.name, options.type), p.parameter.rows);
-    for (std::size_t i = 0; i < p.tensors.size(); ++i, ++next) {
-      if (next == shard->first) file = folder.file(shard->name), file->add(header_of(*shard, tensors, options.type));
-      add_tensor(*file, whole, {p, i}, options.type);
-      if (next + 1 < shard->last) continue;
-      file->close();
-      ++shard;
-    }
+    for (std::size_t i = 0; i < p.tensors.size(); ++i)
+      writer.next([&](NewFile& file) { add_tensor(file, whole, {p, i}, options.type); });
   }
-  for (const PlannedShard& s : shards) done.names.push_back(s.name);
-  if (shards.size() > 1) folder.write(options.weights_name + ".safetensors.index.json", index_text(shards, tensors, done));
+  for (const std::string& name : options.copied) writer.next([&](NewFile& file) { copy_tensor(file, *options.others, name); });
+  for (const PlannedShard& s : writer.shards()) done.names.push_back(s.name);
+  if (done.names.size() > 1) folder.write(options.weights_name + ".safetensors.index.json", index_text(writer.shards(), tensors, done));
   folder.write(options.config_name, options.config);
   folder.commit();
   return done;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "exec/state/saved_state.hpp"
+#include "exec/weights/weight_files.hpp"
 #include "models/huggingface/tensor_rows.hpp"
 
 namespace tandem::exec {
@@ -16,6 +17,8 @@ struct ExportOptions {
   DType type = DType::fp32;        ///< of all tensors: fp64, fp32, bf16 or fp16
   std::uint64_t most_bytes = 0;    ///< of tensors in a file; a larger tensor has a file of its own
   std::string weights_name = "model", config_name = "config.json";  ///< of files; "model" is completed by ".safetensors"
+  const WeightFiles* others = nullptr;  ///< files whose tensors `copied` are written as they are, behind all others
+  std::vector<std::string> copied = {};
 };
 
 struct ExportedFiles {

@@ -33,6 +33,13 @@ ParameterRows rows_of_a(const ParameterRows& matrix, const WholeParameter& a, st
 
 bool is_of_experts(const std::string& matrix) { return matrix.find(".experts.") != std::string::npos; }
 
+/// PEFT names modules as they are in memory, where a language model beside towers has other names than in files.
+void require_no_towers(const WeightTable& table) {
+  if (!table.towers.empty())
+    throw InfeasibleError(Problem{"", "model_type", table.type, "not implemented: adapters of a model with towers",
+                                  "use the configuration of its language model alone, or export merged weights"});
+}
+
 /// PEFT adapts modules; stacked experts are one parameter.
 void require_modules(const WeightTable& table, const std::vector<ParameterRows>& matrices) {
   for (const ParameterRows& m : matrices)
@@ -131,6 +138,7 @@ std::string last_parts(const std::string& module) {
 
 std::vector<ParameterRows> adapter_rows(const WeightTable& table, const ModelSpec& model,
                                         const std::vector<WholeParameter>& adapters) {
+  require_no_towers(table);
   const std::vector<ParameterRows> rows = rows_in_files(table, model, matrices_of(model, adapters));
   require_modules(table, rows);
   std::vector<ParameterRows> out;

@@ -29,6 +29,24 @@ void add_mixed(const Sizes& s, RowRun from, std::vector<RowRun>& out) {
   }
 }
 
+/// Likewise of Mamba 2, where the file has values, keys (B), queries (C).
+void add_mamba(const Sizes& s, RowRun from, std::vector<RowRun>& out) {
+  for (std::int64_t g = 0; g < s.key_heads; ++g) {
+    const std::int64_t row = from.row + g * (2 * s.keys + s.values), keys = from.in_tensor + s.all_values() + g * s.keys;
+    out.push_back({from.tensor, keys + s.key_heads * s.keys, row, 1, s.keys});
+    out.push_back({from.tensor, keys, row + s.keys, 1, s.keys});
+    out.push_back({from.tensor, from.in_tensor + g * s.values, row + 2 * s.keys, 1, s.values});
+  }
+}
+
+/// One tensor with gates above these rows, and what forgets below them.
+void add_mamba_in(const Sizes& s, const RowRun& from, std::vector<RowRun>& out) {
+  out.push_back({from.tensor, from.in_tensor, from.row + s.mixed(), 1, s.all_values()});
+  add_mamba(s, {from.tensor, from.in_tensor + s.all_values(), from.row, 1, 0}, out);
+  const std::int64_t before = s.all_values() + s.mixed();
+  out.push_back({from.tensor, from.in_tensor + before, from.row + before, 1, s.heads});
+}
+
 /// Queries, keys, values and gates of each key head in one tensor; what learns and what forgets of its value heads in the other.
 void add_heads(const Sizes& s, RowRun from, std::vector<RowRun>& out) {
   const std::int64_t own = 2 * s.keys + s.values, scalars = from.row + s.mixed() + s.all_values();
@@ -43,12 +61,19 @@ void add_heads(const Sizes& s, RowRun from, std::vector<RowRun>& out) {
 
 }  // namespace
 
-bool is_recurrent(Rows rows) { return rows == Rows::recurrence || rows == Rows::recurrence_heads || rows == Rows::recurrence_conv; }
+bool is_recurrent(Rows rows) {
+  switch (rows) {
+    case Rows::recurrence: case Rows::recurrence_heads: case Rows::recurrence_conv: return true;
+    case Rows::mamba_in: case Rows::mamba_conv: case Rows::mamba_bias: return true;
+    default: return false;
+  }
+}
 
 std::vector<std::int64_t> recurrent_tensors(Rows rows, const RecurrenceSpec& r) {
   if (r.heads == 0) return {};
   const Sizes s = sizes_of(r);
-  if (rows == Rows::recurrence_conv) return {s.mixed()};
+  if (rows == Rows::recurrence_conv || rows == Rows::mamba_conv || rows == Rows::mamba_bias) return {s.mixed()};
+  if (rows == Rows::mamba_in) return {s.all_values() + s.mixed() + s.heads};
   if (rows == Rows::recurrence_heads) return {s.mixed() + s.all_values(), 2 * s.heads};
   return {s.mixed(), s.all_values(), s.heads, s.heads};
 }
@@ -56,6 +81,8 @@ std::vector<std::int64_t> recurrent_tensors(Rows rows, const RecurrenceSpec& r) 
 void add_recurrent(Rows rows, const RecurrenceSpec& r, RowRun from, std::vector<RowRun>& out) {
   const Sizes s = sizes_of(r);
   if (rows == Rows::recurrence_heads) return add_heads(s, from, out);
+  if (rows == Rows::mamba_in) return add_mamba_in(s, from, out);
+  if (rows == Rows::mamba_conv || rows == Rows::mamba_bias) return add_mamba(s, from, out);
   add_mixed(s, from, out);
   if (rows == Rows::recurrence_conv) return;
   const std::int64_t gates = from.row + s.mixed(), scalars = gates + s.all_values();

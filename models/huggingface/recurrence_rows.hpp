@@ -1,6 +1,6 @@
 #pragma once
-// The rows of a recurrence's matrices in the files of transformers (modeling_qwen3_next.py and modeling_qwen3_5.py). The plan's order
-// is in models/ops/recurrence.hpp.
+// The rows of a recurrence's matrices in the files of transformers (modeling_qwen3_next.py, modeling_qwen3_5.py and, of Mamba 2,
+// modeling_nemotron_h.py). The plan's order is in models/ops/recurrence.hpp.
 
 #include <vector>
 

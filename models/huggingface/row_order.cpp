@@ -49,6 +49,7 @@ std::optional<std::vector<std::int64_t>> RowOrder::tensors() const {
     return fits ? std::optional(all) : std::nullopt;
   }
   if (rule_.rows == Rows::halves && rows_ % 2 != 0) return std::nullopt;
+  if (rule_.shift > rows_) return std::nullopt;
   if (rule_.rows == Rows::heads) {
     const std::vector all{h.keys * h.head_dim, h.keys * h.value_dim};
     return all[0] + all[1] == rows_ ? std::optional(all) : std::nullopt;
@@ -64,16 +65,23 @@ std::optional<std::vector<std::int64_t>> RowOrder::tensors() const {
 void RowOrder::add_runs(std::size_t first, std::int64_t row, std::int64_t in_tensor, std::vector<RowRun>& out) const {
   const RowRun from{first, in_tensor, row, 1, 0};
   switch (rule_.rows) {
-    case Rows::plain: return add_plain(from, rows_, out);
+    case Rows::plain: return add_shifted(from, out);
     case Rows::alternating: return add_alternating(from, out);
     case Rows::groups: return add_groups(from, out);
     case Rows::gated_groups: return add_gated(from, out);
     case Rows::recurrence: case Rows::recurrence_heads: case Rows::recurrence_conv:
+    case Rows::mamba_in: case Rows::mamba_conv: case Rows::mamba_bias:
       return add_recurrent(rule_.rows, sizes_.recurrence, from, out);
     case Rows::halves: return add_pairs(from, rows_, out);
     case Rows::latent_queries: case Rows::latent_keys: return add_latent(from, out);
     case Rows::heads: return add_heads(from, out);
   }
+}
+
+void RowOrder::add_shifted(RowRun from, std::vector<RowRun>& out) const {
+  const std::int64_t first = rows_ - rule_.shift;
+  add_plain({from.tensor, from.in_tensor + rule_.shift, from.row, 1, 0}, first, out);
+  add_plain({from.tensor, from.in_tensor, from.row + first, 1, 0}, rule_.shift, out);
 }
 
 void RowOrder::add_alternating(RowRun from, std::vector<RowRun>& out) const {

@@ -30,6 +30,7 @@ class RowOrder {
  private:
   std::int64_t parts() const;
   std::vector<std::int64_t> group() const;
+  void add_shifted(RowRun from, std::vector<RowRun>& out) const;
   void add_alternating(RowRun from, std::vector<RowRun>& out) const;
   void add_groups(RowRun from, std::vector<RowRun>& out) const;
   void add_latent(RowRun from, std::vector<RowRun>& out) const;

@@ -59,7 +59,7 @@ std::string with_number(std::string name, std::string_view mark, std::int64_t nu
 
 std::vector<std::int64_t> shape_of(std::int64_t rows, std::int64_t cols, const TensorRule& rule) {
   if (rule.rows == TensorRule::Rows::halves) return {rows / 2, 2 * cols};
-  if (rule.rows == TensorRule::Rows::recurrence_conv) return {rows, 1, cols};
+  if (rule.rows == TensorRule::Rows::recurrence_conv || rule.rows == TensorRule::Rows::mamba_conv) return {rows, 1, cols};
   if (cols == 1) return {rows};
   return rule.transposed ? std::vector{cols, rows} : std::vector{rows, cols};
 }
@@ -115,7 +115,7 @@ std::vector<ParameterRows> rows_in_files(const WeightTable& table, const ModelSp
     if (rows) out.push_back(std::move(*rows));
     else if (problems.size() < kMostProblems)
       problems.push_back({"", p.name, std::to_string(p.rows) + " x " + std::to_string(p.cols), "type " + table.type + reason,
-                          "use a plan of this type's models"});
+                          place.key.starts_with(kModule) ? "set model.mtp.num_layers to 0" : "use a plan of this type's models"});
   }
   if (!problems.empty()) throw InfeasibleError(problems);
   return out;

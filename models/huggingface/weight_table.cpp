@@ -43,7 +43,9 @@ constexpr std::array kOrders{std::pair{"plain", TensorRule::Rows::plain}, std::p
                              std::pair{"gated_groups", TensorRule::Rows::gated_groups},
                              std::pair{"recurrence", TensorRule::Rows::recurrence},
                              std::pair{"recurrence_heads", TensorRule::Rows::recurrence_heads},
-                             std::pair{"recurrence_conv", TensorRule::Rows::recurrence_conv}, std::pair{"heads", TensorRule::Rows::heads}};
+                             std::pair{"recurrence_conv", TensorRule::Rows::recurrence_conv}, std::pair{"heads", TensorRule::Rows::heads},
+                             std::pair{"mamba_in", TensorRule::Rows::mamba_in}, std::pair{"mamba_conv", TensorRule::Rows::mamba_conv},
+                             std::pair{"mamba_bias", TensorRule::Rows::mamba_bias}};
 
 /// Whether a rule of these rows may name `n` tensors.
 bool names_so_many(TensorRule::Rows rows, std::size_t n) {
@@ -70,9 +72,20 @@ TensorRule rule_of(const std::string& parameter, const json& entry, const std::s
   rule.stacked = entry.value("stacked", false);
   rule.interleaved = entry.value("interleaved", false);
   rule.offset = entry.value("offset", 0.0);
+  rule.shift = entry.value("shift", std::int64_t{0});
   for (const auto& [word, rows] : kOrders)
     if (entry.contains(word)) rule.rows = rows, rule.of = entry[word].get<std::vector<std::string>>();
   if (!readable(rule)) throw ConfigError(Problem{"models/huggingface/weights/" + type + ".json", parameter, value_text(entry), "says no order of rows", "see models/huggingface/README.md"});
+  return rule;
+}
+
+/// A language model beside towers has its tensors under other beginnings: `beginnings` has its own and those.
+TensorRule renamed(TensorRule rule, const std::map<std::string, std::string>& beginnings) {
+  for (std::string& name : rule.of) {
+    const auto begins = [&](const auto& pair) { return name.starts_with(pair.first); };
+    const auto found = std::find_if(beginnings.begin(), beginnings.end(), begins);
+    if (found != beginnings.end()) name.replace(0, found->first.size(), found->second);
+  }
   return rule;
 }
 
@@ -87,14 +100,20 @@ class PlanNames final : public Names {
   explicit PlanNames(const json& plan) : plan_(plan) {}
   json field(const std::string& path) override { return at_path(plan_, path); }
   json fact(const std::string& name) override { unknown(name); }
-  /// layer_kinds(letters, letter, kind, other): one word a layer; `kind` where the plan's letters, which repeat, have `letter`.
+  /// layer_kinds(letters, letter, kind, other): one word a layer; `kind` where the plan's letters, which repeat, have `letter`. `other` may
+  /// be such a list. layers_with(letters, letter): the numbers of the layers that have `letter`.
   json call(const std::string& name, const std::vector<json>& a) override {
-    if (name != "layer_kinds" || a.size() != 4) unknown(name);
+    const bool kinds = name == "layer_kinds" && a.size() == 4;
+    if (!kinds && (name != "layers_with" || a.size() != 2)) unknown(name);
     const std::string letters = a[0], letter = a[1];
     const auto layers = at_path(plan_, "model.num_layers").get<std::size_t>();
-    json kinds = json::array();
-    for (std::size_t i = 0; i < layers; ++i) kinds.push_back(letters[i % letters.size()] == letter.front() ? a[2] : a[3]);
-    return kinds;
+    json out = json::array();
+    for (std::size_t i = 0; i < layers; ++i) {
+      const bool has = letters[i % letters.size()] == letter.front();
+      if (kinds) out.push_back(has ? a[2] : a[3].is_array() ? a[3].at(i) : a[3]);
+      else if (has) out.push_back(i);
+    }
+    return out;
   }
 
  private:
@@ -120,10 +139,12 @@ WeightTable weight_table(const std::string& type) {
   table.architecture = file.at("architecture");
   table.prefix = file.value("prefix", "");
   table.after_others = file.value("after_others", false);
+  table.left_out = words("left_out"), table.towers = words("towers");
+  table.left_out.insert(table.left_out.end(), table.towers.begin(), table.towers.end());
   table.ignored = words("ignored"), table.nulls = words("nulls"), table.drawn = words("drawn");
   const auto names = [&](const char* key) { return file.value(key, std::map<std::string, std::string>()); };
   table.copies = names("copies"), table.old_endings = names("old_endings");
-  for (const auto& [name, entry] : file.at("parameters").items()) table.parameters[name] = rule_of(name, entry, type);
+  for (const auto& [name, entry] : file.at("parameters").items()) table.parameters[name] = renamed(rule_of(name, entry, type), names("renamed"));
   for (const auto& [field, expression] : file.at("config").items()) table.config[field] = expression.get<std::string>();
   const json differences = file.value("differences", json::object());
   for (const auto& [id, entry] : differences.items())

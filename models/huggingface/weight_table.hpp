@@ -21,16 +21,18 @@ struct TensorRule {
   /// rotary dimensions. Both are interleaved. halves: the parameter's upper rows are the left columns of the tensor.
   /// gated_groups: groups whose tensor of queries has a gate behind each head, which the plan has before all groups. The other three
   /// are of a recurrence: four tensors (queries, keys, values; gates; what forgets; what learns), two that have these by key heads,
-  /// and its convolution. heads: each head's rows of the first tensor, then of the second.
+  /// and its convolution. heads: each head's rows of the first tensor, then of the second. mamba_in, mamba_conv, mamba_bias: the one
+  /// product before a recurrence of Mamba 2, its convolution, and the convolution's bias.
   enum class Rows : std::uint8_t {
     plain, alternating, groups, latent_queries, latent_keys, halves, gated_groups, recurrence, recurrence_heads, recurrence_conv,
-    heads
+    heads, mamba_in, mamba_conv, mamba_bias
   } rows = Rows::plain;
   bool transposed = false;        ///< the file's columns are the parameter's rows
   bool stacked = false;           ///< one tensor has a matrix or a vector for each expert
   bool interleaved = false;       ///< groups: the file pairs neighbouring rotary dimensions, the plan a head's halves
   std::vector<std::string> of;    ///< names with {layer} and {expert}; with {expert} the parameter has all experts' rows
   double offset = 0;              ///< a parameter is the stored number + offset
+  std::int64_t shift = 0;         ///< plain: rows of the file above the parameter's first; they are its last ones
 };
 
 /// What weights of a configuration were trained with although the runtime computes something else.
@@ -47,6 +49,7 @@ struct WeightTable {
   std::string prefix;             ///< of names; files that were saved without the head lack it
   std::vector<std::string> ignored;               ///< endings of tensors that are no parameters
   std::vector<std::string> left_out;              ///< beginnings of tensors of parts that the plan does without
+  std::vector<std::string> towers;                ///< of these: parts beside the language model, which an export takes from the files
   std::map<std::string, std::string> copies;      ///< a tensor that files may have beside or in place of another: the other
   std::map<std::string, std::string> old_endings; ///< an ending of names in old files: the ending now
   std::vector<std::string> drawn;                 ///< beginnings of parameters of heads that files may lack: they get initial values

@@ -129,7 +129,7 @@ void add_export(CLI::App& app, ExitCode& exit) {
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
   command->add_option("--type", o->weights.type, "model type of transformers [the first that describes the plan's model]")->type_name("NAME");
   command->add_option("--config", o->weights.config,
-                      "config.json to write, or a folder that has one, with ids of tokens and whatever else a plan does not say [made from the plan]")
+                      "config.json to write, or a folder that has one, with ids of tokens, weights of towers and what else no plan says [made from the plan]")
       ->type_name("FILE|DIR");
   command->add_option("--max-shard-size", o->most, "bytes of tensors in one file, such as 500MB or 2GiB [5GB]")->type_name("SIZE");
   command->footer("A plan's options are read back; a field that differs then is refused by name (exit 4). Data, tokenizer, checkpoints and logs "

@@ -177,12 +177,19 @@ std::string fields_text(const std::vector<Problem>& problems) {
   return list_text(fields);
 }
 
-/// All types, those that say other types' models in a roundabout way behind.
+/// All types of language models alone, those that say other types' models in a roundabout way behind.
 std::vector<std::string> types_to_try() {
   std::vector<std::string> types = huggingface::types_with_weights();
+  std::erase_if(types, [](const std::string& type) { return !huggingface::weight_table(type).towers.empty(); });
   const auto first = [](const std::string& type) { return !huggingface::weight_table(type).after_others; };
   std::stable_partition(types.begin(), types.end(), first);
   return types;
+}
+
+void require_no_towers(const huggingface::WeightTable& table) {
+  if (!table.towers.empty())
+    throw InfeasibleError(Problem{"", "--type", table.type, "has towers beside its language model, which a plan does not say",
+                                  "give --config with the folder of the whole model, or leave --type out for the language model alone"});
 }
 
 /// How a plan gets a field of the configuration.
@@ -228,6 +235,7 @@ HubModel hub_model_of_plan(const Plan& plan, const std::string& type) {
   std::string nearest;
   for (const std::string& name : types) {
     huggingface::WeightTable table = huggingface::weight_table(name);
+    require_no_towers(table);
     json config = huggingface::config_of(table, whole);
     const auto [problems, compared] = unsaid_by_type(plan, table, config);
     if (problems.empty()) {

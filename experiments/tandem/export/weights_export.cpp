@@ -1,14 +1,20 @@
 #include "experiments/tandem/export/weights_export.hpp"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/weights/exported.hpp"
 #include "exec/weights/merged_adapters.hpp"
+#include "exec/weights/weight_files.hpp"
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/export/hub_model.hpp"
+#include "models/base/files.hpp"
+#include "models/base/text.hpp"
+#include "models/huggingface/model_type.hpp"
 #include "models/plan/kept_type.hpp"
 #include "reports/prediction/text.hpp"
 #include "topology/plan_reader.hpp"
@@ -29,9 +35,33 @@ json config_like(const HubModel& model, const json& plan) {
   json config = *model.config;
   config.erase("quantization_config");  // the weights are written as numbers of 16 bits or more
   const json own = huggingface::config_of(model.table, plan);
+  const std::string inner = huggingface::model_type_of(config, "config.json").inner;
+  json& said = inner.empty() ? config : config[inner];
   for (const huggingface::WeightDifference& d : huggingface::weight_differences(model.table, *model.config, "config.json"))
-    if (!d.field.empty()) config[d.field] = own.at(d.field);
+    if (!d.field.empty()) said[d.field] = own.at(d.field);
   return config;
+}
+
+/// The folder of a configuration, or of a path to it.
+std::string folder_of(const std::string& config) {
+  if (is_folder(config)) return config;
+  const std::size_t slash = config.rfind('/');
+  return slash == std::string::npos ? "." : config.substr(0, slash);
+}
+
+/// Adds the tensors of towers beside the language model, as the user's files have them.
+void add_towers(const exec::WeightFiles& files, const huggingface::WeightTable& table, exec::ExportOptions& options) {
+  options.others = &files;
+  for (const auto& [name, tensor] : files.tensors()) {
+    const auto begins = [&name = name](const std::string& beginning) { return name.starts_with(beginning); };
+    if (std::none_of(table.towers.begin(), table.towers.end(), begins)) continue;
+    if (!tensor.type)
+      throw ConfigError(Problem{files.path_of(tensor), name, tensor.type_name, "is no type that weights are copied in", "give the model before it was quantized"});
+    options.copied.push_back(name);
+  }
+  if (options.copied.empty())
+    throw ConfigError(Problem{files.path(), "", "", "has no tensors that begin with " + list_text(table.towers),
+                              "give the folder of the whole model, or leave --config out to export the language model alone"});
 }
 
 }  // namespace
@@ -59,8 +89,10 @@ ExitCode export_checkpoint(const WeightsExport& o) {
   json config = o.config.empty() ? *model.config : config_like(model, json::parse(checkpoint.run.plan_json));
   config.erase("dtype");
   config["torch_dtype"] = kTypes.at(word).second;
-  const exec::ExportedFiles files =
-      exec::export_weights(state, rows, {o.out, config.dump(2) + "\n", dtype, o.most_bytes});
+  exec::ExportOptions options{o.out, config.dump(2) + "\n", dtype, o.most_bytes};
+  std::optional<exec::WeightFiles> whole;
+  if (!model.table.towers.empty()) add_towers(whole.emplace(folder_of(o.config)), model.table, options);
+  const exec::ExportedFiles files = exec::export_weights(state, rows, options);
   if (o.json)
     print_json(json{{"schema_version", 1}, {"type", model.table.type}, {"dtype", word}, {"steps", checkpoint.state->facts().steps},
                     {"parameters", files.elements}, {"bytes", files.bytes}, {"files", files.names}}.dump(2) + "\n");

@@ -181,6 +181,56 @@ TEST_CASE("layers in chunks have positions and the others none, as Llama 4 has i
         json{{"size", 32}, {"chunked", true}, {"layers", "wwwf"}, {"full_rotary", false}});
 }
 
+TEST_CASE("layers without rotary positions need no window, as SmolLM3 has them") {
+  Configs configs;
+  const auto read = [&](const json& changes) {
+    return configs.import(with(kSmall, with({{"model_type", "smollm3"}, {"num_hidden_layers", 8}, {"num_key_value_heads", 2}}, changes)));
+  };
+  CHECK(read(json::object()).section()["window"] == json{{"layers", "wwwf"}, {"full_rotary", false}});
+  CHECK(read({{"no_rope_layers", {1, 0, 1, 0, 1, 0, 1, 0}}}).section()["window"]["layers"] == "wf");
+  CHECK(read({{"no_rope_layers", {1, 0, 1, 0, 1, 0, 1, 0}}}).features.empty());
+  const ImportedModel none = read({{"no_rope_layers", {0, 0, 0, 0, 0, 0, 0, 0}}}), all = read({{"no_rope_layers", {1, 1, 1, 1, 1, 1, 1, 1}}});
+  CHECK(none.section()["position_embedding"] == "none");
+  CHECK_FALSE(none.section().contains("window"));
+  CHECK(all.section()["position_embedding"] == "rope");
+  CHECK_FALSE(all.section().contains("window"));
+  const ImportedModel both = read({{"use_sliding_window", true}, {"sliding_window", 16}});
+  REQUIRE(both.features.size() == 1);
+  CHECK(both.features.front().name == "layers without rotary positions beside windows");
+}
+
+TEST_CASE("windows of GPT-Neo are those of its list of attention_types") {
+  Configs configs;
+  const auto read = [&](const json& types) {
+    const json neo = {{"model_type", "gpt_neo"}, {"hidden_size", 64}, {"num_layers", 4}, {"num_heads", 4}, {"vocab_size", 128}, {"window_size", 16}};
+    return configs.import(types.is_null() ? neo : with(neo, {{"attention_types", types}}));
+  };
+  const auto layers = [&](const char* types) { return read(json::parse(types)).section()["window"]["layers"]; };
+  CHECK(layers("null") == "fw");
+  CHECK(layers(R"([[["global", "local"], 2]])") == "fw");
+  CHECK(layers(R"([[["local", "local", "global", "global"], 1]])") == "wwff");
+  CHECK(layers(R"([[["local"], 4]])") == "w");
+  CHECK_FALSE(read(json::parse(R"([[["global"], 4]])")).section().contains("window"));
+  for (const char* other : {R"([[["global"], 2], [["local"], 2]])", R"([[["global", "local"], 3]])", R"([[["global", "sparse"], 2]])"}) {
+    CAPTURE(other);
+    const auto features = read(json::parse(other)).features;
+    REQUIRE(features.size() == 1);
+    CHECK(features.front().refused);
+  }
+}
+
+TEST_CASE("queries of Ministral 3 are scaled by their position only beyond the original length, and keep theirs") {
+  Configs configs;
+  const json rope = {{"rope_type", "yarn"}, {"rope_theta", 10000.0}, {"factor", 16.0}, {"original_max_position_embeddings", 64}, {"mscale", 1.0},
+                     {"mscale_all_dim", 1.0}, {"llama_4_scaling_beta", 0.1}};
+  const json model = with(kSmall, {{"model_type", "ministral3"}, {"num_key_value_heads", 2}, {"max_position_embeddings", 1024}, {"rope_parameters", rope}});
+  CHECK(configs.import(model, 64).features.empty());
+  CHECK(configs.import(model, 64).section()["rope_scaling"]["mscale_all_dim"] == 1);
+  const auto longer = configs.import(model, 65).features;
+  REQUIRE(longer.size() == 1);
+  CHECK(longer.front().name == "queries that are scaled by their position");
+}
+
 TEST_CASE("routers are read as transformers computes them") {
   Configs configs;
   const auto moe = [&](const json& changes) {

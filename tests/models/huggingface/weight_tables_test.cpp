@@ -106,6 +106,28 @@ TEST_CASE("rows of queries, keys and values are those of their groups") {
   CHECK(rows_of(below) == RowNumbers{{0, 1, 2, 3, 4, 5, 11, 12, 13, 14, 15, 16, 6, 7, 8, 17, 18, 19, 9, 10, 20, 21}});
 }
 
+TEST_CASE("OPT has two rows above its first position, which are the parameter's last") {
+  const ParameterRows rows = rows_in("opt", "embedding.position.weight", 6, 5);
+  CHECK(rows.tensors.front().shape == std::vector<std::int64_t>{6, 5});
+  CHECK(rows_of(rows) == RowNumbers{{4, 5, 0, 1, 2, 3}});
+  CHECK_THROWS_AS(rows_in("opt", "embedding.position.weight", 1, 5), InfeasibleError);
+}
+
+TEST_CASE("a language model beside towers has names of its own, and no adapters") {
+  const auto name = [](const std::string& type, const std::string& parameter) {
+    return rows_in(type, parameter, 24, 5).tensors.front().name;
+  };
+  CHECK(name("gemma3", "layer1.proj.weight") == "language_model.model.layers.1.self_attn.o_proj.weight");
+  CHECK(name("mistral3", "output.weight") == "language_model.lm_head.weight");
+  CHECK(name("qwen3_vl", "layer1.proj.weight") == "model.language_model.layers.1.self_attn.o_proj.weight");
+  CHECK(name("qwen3_vl", "output.weight") == "lm_head.weight");
+  CHECK(name("qwen2_5_vl", "layer1.proj.weight") == "model.layers.1.self_attn.o_proj.weight");
+  const WeightTable table = weight_table("qwen3_5");
+  CHECK(table.towers == std::vector<std::string>{"model.visual.", "mtp."});
+  CHECK(weight_table("qwen3_5_text").towers.empty());
+  CHECK_THROWS_AS(adapter_rows(table, small_model(), {{"layer1.proj.lora_a", 2, 5}, {"layer1.proj.lora_b", 24, 2}}), InfeasibleError);
+}
+
 TEST_CASE("a decoder behind an encoder counts its own layers, and its keys and values alternate by heads") {
   const WeightTable table = weight_table("t5");
   const auto rows = [&](const std::string& name, std::int64_t count) {
@@ -171,6 +193,25 @@ TEST_CASE("a gate of attention lies before the groups, and rows of a recurrence 
   CHECK(rows("qwen3_next", "layer0.recurrence_in.weight", 24) ==
         RowNumbers{{0, 1, 2, 3, 4, 5, 12, 13, 6, 7, 8, 9, 10, 11, 14, 15}, {17, 19, 16, 18, 21, 23, 20, 22}});
   CHECK(rows("qwen3_next", "layer0.recurrence_conv.weight", 12) == RowNumbers{mixed});
+}
+
+TEST_CASE("rows of Mamba 2 lie as values, keys and queries, with gates above them and what forgets below") {
+  ModelSpec model = small_model();
+  model.head_dim = model.value_dim = 2;
+  model.recurrence.heads = 4, model.recurrence.key_heads = 2, model.recurrence.key_dim = 2, model.recurrence.value_dim = 1;
+  const auto in = [&](const char* name, std::int64_t n, std::int64_t cols) {
+    return rows_in_files(weight_table("bamba"), model, {{name, n, cols}}).front();
+  };
+  const std::vector<std::int64_t> mixed{4, 5, 10, 11, 2, 3, 8, 9, 0, 1, 6, 7};
+  std::vector<std::int64_t> all{12, 13, 14, 15};
+  all.insert(all.end(), mixed.begin(), mixed.end());
+  all.insert(all.end(), {16, 17, 18, 19});
+  CHECK(rows_of(in("layer0.recurrence_in.weight", 20, 5)) == RowNumbers{all});
+  CHECK(rows_of(in("layer0.recurrence_conv.weight", 12, 4)) == RowNumbers{mixed});
+  CHECK(in("layer0.recurrence_conv.weight", 12, 4).tensors.front().shape == std::vector<std::int64_t>{12, 1, 4});
+  CHECK(rows_of(in("layer0.recurrence_conv.bias", 12, 1)) == RowNumbers{mixed});
+  CHECK(in("layer0.recurrence_conv.bias", 12, 1).tensors.front().shape == std::vector<std::int64_t>{12});
+  CHECK_THROWS_AS(in("layer0.recurrence_in.weight", 24, 5), InfeasibleError);
 }
 
 TEST_CASE("a module of multi-token prediction is the layer behind the last, and its joined matrix lies side by side") {
@@ -250,5 +291,5 @@ TEST_CASE("parameters that a type does not have, or has in other rows, are refus
   CHECK(reason("llama", "layer1.qkv.weight", 21) == "layer1.qkv.weighttype llama has other rows here");
   CHECK(reason("llama", "layer1.fc1.weight", 21) == "layer1.fc1.weighttype llama has other rows here");
   CHECK(reason("mixtral", "layer1.experts.fc2.weight", 22) == "layer1.experts.fc2.weighttype mixtral has other rows here");
-  CHECK_THROWS_AS(weight_table("smollm3"), ConfigError);
+  CHECK_THROWS_AS(weight_table("helium"), ConfigError);
 }

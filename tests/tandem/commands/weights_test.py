@@ -5,63 +5,18 @@ import math
 import pathlib
 import shutil
 import struct
-import sys
 
 import tandem
-from tandem import SOURCE, WithFolder, changed, run, tandem_json
+from hub_weights import LAYOUTS, LOSS, NORM, ORACLE, TOWERS, HubWeights, formula
+from tandem import changed, run, tandem_json
 
-sys.path.insert(0, str(SOURCE / "tests" / "fixtures"))
-import formula_weights as formula  # noqa: E402
-
-ORACLE = json.loads((SOURCE / "tests" / "fixtures" / "transformers_losses.json").read_text())
-LAYOUTS = {"one rank": {}, "tensor 2, pipeline 2": {"tensor": 2, "pipeline": 2},
-           "tensor 2, data 2, zero 3": {"tensor": 2, "data": 2, "zero_stage": 3}}
-LOSS, NORM = 1e-6, 1e-5  # relative; both sides compute in fp32
-SECOND = {"phi3": "llama", "ernie4_5": "llama", "glm4_moe_lite": "deepseek_v3"}  # the first type that says the plan
+SECOND = {"phi3": "llama", "ernie4_5": "llama", "glm4_moe_lite": "deepseek_v3", "opt": "gpt2"}  # the first type that says the plan
+ALONE = {name: oracle for name, oracle in ORACLE.items() if name not in TOWERS}
 
 
-class Weights(WithFolder):
-    def setUp(self):
-        super().setUp()
-        self.data = self.folder.file("tokens.bin", formula.llmc_tokens(formula.tokens()))
-
-    def model(self, name, folder=None, dtype="F32", tensors=None, config=True):
-        """A folder with the model's config.json and model.safetensors."""
-        folder = self.folder.path / (folder or name.replace(" ", "-"))
-        folder.mkdir(exist_ok=True)
-        if config:
-            (folder / "config.json").write_text(json.dumps(ORACLE[name]["config"]))
-        (folder / "model.safetensors").write_bytes(formula.safetensors(ORACLE[name]["shapes"] if tensors is None else tensors, dtype))
-        return folder
-
-    def plan(self, config, layout=(), file="plan.json", **training):
-        """Whose model is that of config.json, and whose one step reads all sequences."""
-        parallel = dict(layout)
-        ranks = parallel.get("tensor", 1) * parallel.get("pipeline", 1) * parallel.get("data", 1)
-        return self.folder.plan({"model": {"preset": str(config)}, "parallel": parallel,
-                                 "training": {"seq_length": formula.LENGTH, "micro_batch_size": 1, "global_batch_size": formula.SEQUENCES,
-                                              "precision": "fp32", "clip_grad": 0, "learning_rate": 0, "weight_decay": 0, **training},
-                                 "cluster": {"preset": "cpu-host", "devices": 1, "override": {"ranks_per_device": ranks}}}, file)
-
-    def train(self, plan, *more):
-        return run("train", plan, "--data", self.data, "--json", *more)
-
-    def first_step(self, plan, *more):
-        return tandem_json("train", plan, "--data", self.data, *more)["steps"][0]
-
-    def assert_near(self, found, wanted, tolerance, what):
-        self.assertLess(abs(found / wanted - 1), tolerance, f"{what}: {found} against {wanted}")
-
-    def assert_equal_files(self, out, folder):
-        """A step moves the biases that balance experts by model.moe.balance_rate, whatever the learning rate."""
-        mine, given = (formula.read_safetensors((place / "model.safetensors").read_bytes()) for place in (out, folder))
-        for name in [n for n in given if n.endswith("e_score_correction_bias")]:
-            moved, before = (struct.unpack(f"<{t[name][1][0]}f", t.pop(name)[2]) for t in (mine, given))
-            self.assertTrue(all(abs(abs(a - b) - 0.001) < 1e-6 or a == b for a, b in zip(moved, before)), name)
-        self.assertEqual(mine, given)
-
+class Weights(HubWeights):
     def test_every_type_begins_with_the_loss_of_transformers_under_every_layout(self):
-        for name, oracle in ORACLE.items():
+        for name, oracle in ALONE.items():
             folder = self.model(name)
             for layout, parallel in LAYOUTS.items():
                 with self.subTest(model=name, layout=layout):
@@ -86,7 +41,7 @@ class Weights(WithFolder):
                 shutil.rmtree(saved), shutil.rmtree(out)
 
     def test_weights_come_back_byte_for_byte_from_every_layout(self):
-        for number, (name, oracle) in enumerate(ORACLE.items()):
+        for number, (name, oracle) in enumerate(ALONE.items()):
             layout = list(LAYOUTS.values())[number % len(LAYOUTS)]
             with self.subTest(model=name, layout=layout):
                 folder, out, saved = self.model(name), self.folder.path / f"out{number}", self.path(f"saved{number}")
@@ -216,7 +171,7 @@ class Weights(WithFolder):
                 code, out, err = self.train(self.plan(other), "--weights", folder)
                 self.assertEqual((code, out), (3, ""), err)
                 self.assertRegex(err, r"plan.json: model\.(norm_epsilon|rope_theta|tie_embeddings) = \S+: the model of .*llama/config.json has")
-        untold = {"a type without a table": ({"model_type": "smollm3"}, 3, "smollm3"),
+        untold = {"a type without a table": ({"model_type": "helium"}, 3, "helium"),
                   "other bounds": ({"rope_parameters": {"rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 2.0,
                                                         "high_freq_factor": 4.0, "original_max_position_embeddings": 16}}, 4, "other bounds"),
                   "quantized": ({"quantization_config": {"bits": 4}}, 4, "quantized")}
@@ -258,7 +213,7 @@ class Weights(WithFolder):
         self.assertEqual((config["hidden_act"], config["is_decoder"], config["torch_dtype"]), ("gelu_new", True, "float32"))
 
     def test_exports_choose_a_type_that_says_the_plan_and_refuse_the_others(self):
-        for name in ORACLE:
+        for name in ALONE:
             folder, saved = self.model(name), self.path("saved-" + name.replace(" ", "-"))
             self.first_step(self.plan(folder / "config.json"), "--weights", folder, "--save", saved)
             out = self.folder.path / ("out-" + name)
@@ -267,10 +222,10 @@ class Weights(WithFolder):
                        for c in (json.loads((out / "config.json").read_text()), ORACLE[name]["config"])]
             self.assertLessEqual(*by_kind, name)
         for type_name, reason in (("llama", r'model.qk_norm = "head": type llama cannot say it: it has "none"'), ("gpt2", r"type gpt2 does not say the plan's model: not implemented: another activation"),
-                                  ("smollm3", r"has no table of the names of its weights; types with one are .*qwen3_moe")):
+                                  ("helium", r"has no table of the names of its weights; types with one are .*qwen3_moe")):
             with self.subTest(type_name):
                 code, _, err = run("export", self.path("saved-qwen3"), "--out", self.path("other"), "--type", type_name)
-                self.assertEqual(code, 3 if type_name == "smollm3" else 4, err)
+                self.assertEqual(code, 3 if type_name == "helium" else 4, err)
                 self.assertRegex(err, reason)
                 self.assertFalse(pathlib.Path(self.path("other")).exists())
         capped = self.plan(self.folder.path / "qwen3" / "config.json")
