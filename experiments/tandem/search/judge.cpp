@@ -77,19 +77,30 @@ std::string Judge::idle_text(std::ptrdiff_t axis) const {
   return a.field + " changes nothing here: the step of " + a.name + " " + a.values.front().text;
 }
 
-/// True if ZeRO shards states over one rank and the step equals that of the axis' first value. Some stacks change types or buckets
+/// True if ZeRO shards states over one rank and the step equals that of an earlier value of the axis. Some stacks change types or buckets
 /// with ZeRO, so the estimates are compared, or the plans where there are none.
 bool Judge::shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, Tools& tools) const {
   const std::ptrdiff_t axis = space_.axis_of("parallel.zero_stage");
   const bool several = shard_group_size(plan) > 1 || (plan.model.moe.num_experts > 0 && expert_shard_group_size(plan) > 1);
   if (axis < 0 || plan.parallel.zero_stage == 0 || several) return false;
-  const CandidateId twin = space_.first_of(id, static_cast<std::size_t>(axis));
-  if (twin == id) return false;
-  const Plan& other = tools.twins.of(twin);
-  if (!plan_problems(other).empty() || stack_refuses(other)) return false;
-  if (e.outside == sim::Outside::layout) return differ_in_stage(plan, other);
-  const sim::Estimate t = tools.form.quick(other);
-  return t.outside == e.outside && t.step_time == e.step_time && t.memory == e.memory;
+  const auto stages = static_cast<std::size_t>(axis);
+  for (CandidateId twin = space_.first_of(id, stages); twin < id; twin += space_.stride(stages))
+    if (is_same_step(plan, e, tools.twins.of(twin), tools.form)) return true;
+  return false;
+}
+
+/// Where estimates are rough, short plans decide, as in refine().
+bool Judge::is_same_step(const Plan& plan, const sim::Estimate& e, const Plan& other, sim::ClosedForm& form) const {
+  if (!plan_problems(other).empty() || !lowering_gaps(other).empty() || stack_refuses(other)) return false;
+  const bool estimated = e.outside != sim::Outside::layout;
+  if (!estimated && (disturbed_ || plan.parallel.zero_stage < 2)) return differ_in_stage(plan, other);
+  const sim::Estimate t = form.quick(other);
+  if (estimated && t.outside == e.outside && t.step_time == e.step_time && t.memory == e.memory) return true;
+  if (disturbed_) return false;
+  const auto time = [&](const sim::Estimate& of, const Plan& p) {
+    return of.outside == sim::Outside::nothing ? of.step_time : form.short_time(p);
+  };
+  return form.memory_alive(plan) == form.memory_alive(other) && time(e, plan) == time(t, other);
 }
 
 /// True if a plan with ZeRO 2 or 3, offloading or MTP modules cannot fit: the plan without them needs too much, even less most_saved().

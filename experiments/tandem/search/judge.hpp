@@ -142,6 +142,7 @@ class Judge {
   bool alone() const { return space_.members() == 1; }  ///< a group is one candidate, so group() finds all that refuses it
   bool large(std::int64_t memory, double error) const;
   bool shards_over_one(CandidateId id, const Plan& plan, const sim::Estimate& e, Tools& tools) const;
+  bool is_same_step(const Plan& plan, const sim::Estimate& e, const Plan& other, sim::ClosedForm& form) const;
   const LayerFloor& floor_of(CandidateId id, const Plan& plan, Tools& tools) const;
   const LayerFloor& simple_floor_of(CandidateId id, const Plan& plan, Tools& tools) const;
   bool stack_refuses(const Plan& plan) const { return !skipped_.any_stack && breaks_stack_rule(plan); }

@@ -37,6 +37,13 @@ class Layouts(Searching):
                 "cluster": {"preset": "dgx-h100", "devices": 8}}), "--axis", "zero=0,1")
             self.assertEqual([row["at"]["parallel.zero_stage"] for row in answer["best"]], [0])
 
+    def test_sharding_over_one_rank_is_compared_with_each_lower_stage(self):
+        place = ("gpt-1.3b", "--cluster", "dgx-h100", "--devices", 8, "--global-batch", 64, "--axis", "tensor=4", "--axis", "pipeline=2",
+                 *ONE_LAYOUT[4:12], "--axis", "zero=0,1,2,3", *ONE_LAYOUT[14:16], "--axis", "sequence_parallel=true")
+        for stack in ("pytorch-fsdp", "torchtitan"):
+            rows = self.search(*place, "--stack", stack)["best"]
+            self.assertEqual({row["at"]["parallel.zero_stage"] for row in rows}, {0}, stack)
+
     def test_context_ranks_are_offered_where_they_can_share_the_heads_of_recurrences(self):
         for heads, offered in ((8, [1, 2, 4, 8]), (4, [1, 2, 4])):
             answer = self.search(self.folder.plan({
