@@ -58,7 +58,9 @@ TEST_CASE("DeepSpeed around another model has its engine's rules and none of Meg
   CHECK(plan.training.dtypes.gradient_reduce == DType::bf16);
   CHECK(plan.training.fusion.name == "eager");
   CHECK_FALSE(parse_plan(with_layout(R"("data": 64, "zero_stage": 2)"), "stack.json").parallel.overlap_grad_reduce);
-  CHECK_THROWS_AS(parse_plan(with_layout(R"("data": 32, "pipeline": 2, "zero_stage": 2)"), "stack.json"), InfeasibleError);
+  for (const char* layout : {R"("data": 32, "pipeline": 2, "zero_stage": 2)", R"("data": 32, "tensor": 2, "sequence_parallel": true)"})
+    CHECK_THROWS_AS(parse_plan(with_layout(layout), "stack.json"), InfeasibleError);
+  CHECK_NOTHROW(parse_plan(with_layout(R"("data": 32, "tensor": 2)"), "stack.json"));
 }
 
 TEST_CASE("a stack with its month is one text or an object") {
