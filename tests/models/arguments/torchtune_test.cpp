@@ -100,15 +100,29 @@ TEST_CASE("adapters of torchtune are a plan's, beside a base in 4 bits by the bu
   CHECK(field(imported(some_recipe(kAdapters + "  quantize_base: True\n"), 1), "training.lora.base") == "nf4");
 }
 
+/// A recipe with this class of optimizer.
+std::string with_optimizer(std::string text, const std::string& name) { return text.replace(text.find("torch.optim.AdamW"), 17, name); }
+
+TEST_CASE("8-bit AdamW and offloaded activations of torchtune are a plan's") {
+  for (const char* kind : {"bitsandbytes.optim.PagedAdamW8bit", "torchao.optim.AdamW8bit"})
+    for (const std::string& model : {kWhole, kAdapters}) {
+      const arguments::ImportedPlan plan = imported(with_optimizer(some_recipe(model), kind));
+      CHECK(field(plan, "training.dtypes.optimizer_state") == "dynamic8");
+      CHECK(arguments::refusals(plan).empty());
+    }
+  const arguments::ImportedPlan plan = imported(some_recipe(kWhole, "enable_activation_offloading: True\n"));
+  CHECK(field(plan, "parallel.offload.activations") == json({"all"}));
+  CHECK(arguments::refusals(plan).empty());
+  CHECK(field(imported(some_recipe(kWhole)), "parallel.offload.activations").is_null());
+}
+
 TEST_CASE("what a plan cannot say of a recipe is refused by name") {
   const auto starts = [](const std::vector<std::string>& names, const std::string& part) {
     return names.size() == 1 && names.front().find(part) != std::string::npos;
   };
-  const auto with_optimizer = [](std::string text, const std::string& name) { return text.replace(text.find("torch.optim.AdamW"), 17, name); };
   CHECK(refused(some_recipe(kWhole)).empty());
   CHECK(starts(refused(some_recipe(kWhole, "optimizer_in_bwd: True\n")), "updates inside the backward pass"));
-  CHECK(starts(refused(with_optimizer(some_recipe(kWhole), "bitsandbytes.optim.PagedAdamW8bit")), "8 bits or fewer"));
-  CHECK(refused(with_optimizer(some_recipe(kAdapters), "bitsandbytes.optim.PagedAdamW8bit")).empty());
+  CHECK(starts(refused(with_optimizer(some_recipe(kWhole), "torchao.prototype.low_bit_optim.AdamW4bit")), "this optimizer"));
   CHECK(starts(refused(with_optimizer(some_recipe(kWhole), "torch.optim.SGD")), "this optimizer"));
   CHECK(starts(refused(some_recipe(kAdapters + "  apply_lora_to_output: True\n")), "an adapter of the head"));
   CHECK(starts(refused(some_recipe(kAdapters + "  use_dora: True\n")), "DoRA"));

@@ -206,6 +206,9 @@ TEST_CASE("what a plan cannot say of TRL's is refused by name") {
   CHECK(starts(refused(some_file("gradient_checkpointing_kwargs: {selective: true}\n")), "keeps products"));
   CHECK(starts(refused(some_file("a_field_of_mine: 1\n")), "not known here"));
   CHECK(tells(imported(some_file("use_liger_kernel: true\n")), "fused kernels"));
+  const arguments::ImportedPlan away = imported(some_file("activation_offloading: true\n"));
+  CHECK(field(away, "parallel.offload.activations") == json({"all"}));
+  CHECK(arguments::refusals(away).empty());
   CHECK(tells(imported(some_file()), "a loss in tiles"));
   const arguments::ImportedPlan liger = imported(some_file("use_liger_kernel: true\n"));
   CHECK(field(liger, "training.loss_chunks") == 32);  // as in Axolotl's test
