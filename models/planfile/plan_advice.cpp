@@ -76,6 +76,9 @@ std::vector<std::string> plan_advice(const Plan& plan) {
   if (plan.parallel.offload.optimizer)
     notes.push_back("offloaded states are copied to the device and updated there: DeepSpeed's CPUAdam and Megatron-LM's --optimizer-cpu-offload update "
                     "on the host, which takes longer");
+  if (!plan.parallel.offload.activations.empty())
+    notes.push_back("offloaded activations leave and come back one copy after the other: Megatron-LM copies in both directions at "
+                    "once, which takes less time where the host's link is the limit");
   if (t.optimizer.kind == OptimizerKind::muon && std::max(plan.parallel.tensor, plan.parallel.expert_tensor) > 1)
     notes.push_back("Muon makes each tensor rank's share of a matrix orthogonal alone, as Megatron-LM's --muon-tp-mode blockwise: its results depend on "
                     "parallel.tensor and expert_tensor");
