@@ -15,10 +15,7 @@ std::string host_memory_note(const Setup& setup) {
     if (activations > 0) most = std::max(most, activations + HostArena(setup.graph, p).bytes().count());
   }
   if (most == 0) return {};
-  const Topology& topology = setup.topology;
-  const std::int64_t ranks = std::min(setup.mesh.world_size(), topology.devices_per_node() * topology.ranks_per_device());
-  return "offloaded tensors take at most " + bytes_text(most) + " of the host's memory for each rank, " +
-         bytes_text(ranks * most) + " for the " + std::to_string(ranks) + " ranks of a host: no preset says how much a host has";
+  return "offloaded tensors take at most " + bytes_text(most) + " of the host's memory for each rank: no preset says how much a host has";
 }
 
 }  // namespace tandem::sim

@@ -7,8 +7,8 @@
 
 namespace tandem::sim {
 
-/// "offloaded tensors take 12.5 GiB of a host's memory for each of its 8 ranks at most, 100 GiB in all; no preset says how much a
-/// host has". Empty if no activations are offloaded.
+/// "offloaded tensors take at most 12.5 GiB of the host's memory for each rank: no preset says how much a host has". Empty if no
+/// activations are offloaded.
 std::string host_memory_note(const Setup& setup);
 
 }  // namespace tandem::sim

@@ -1,5 +1,7 @@
 // Time of a step whose activations travel to the host and back.
 
+#include <algorithm>
+
 #include "models/graph/task_graph.hpp"
 #include "sim/closed_form/closed_form.hpp"
 #include "sim/result/simulate.hpp"
@@ -57,6 +59,11 @@ TEST_CASE("a step with offloaded activations needs less memory") {
   // Three of eight layers are on the device at most: one that computes, one that leaves or comes back, and the last.
   const double left = copied(offloaded) / 2 / 4;  // of seven layers of one of four micro-batches, one way
   CHECK(static_cast<double>((without - with).count()) > left * 4 / 7);
+  const auto told = [](const Prediction& p) {
+    return std::any_of(p.notes.begin(), p.notes.end(), [](const std::string& n) { return n.find("of the host's memory") != n.npos; });
+  };
+  CHECK(told(predicted(offloaded)));
+  CHECK_FALSE(told(predicted(plain)));
 }
 
 TEST_CASE("the closed form estimates a step with offloaded activations from short plans") {
