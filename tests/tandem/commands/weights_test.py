@@ -11,7 +11,7 @@ from hub_weights import LAYOUTS, LOSS, NORM, ORACLE, TOWERS, HubWeights, formula
 from tandem import changed, run, tandem_json
 
 SECOND = {"phi3": "llama", "ernie4_5": "llama", "glm4_moe_lite": "deepseek_v3", "opt": "gpt2",
-          "qwen3_next": "qwen3_5_moe_text"}  # the first type that says the plan
+          "qwen3_next": "qwen3_5_moe_text", "solar_open": "glm4_moe"}  # the first type that says the plan
 ALONE = {name: oracle for name, oracle in ORACLE.items() if name not in TOWERS}
 
 
