@@ -127,7 +127,7 @@ TEST_CASE("weights that TRL loads in 16 bits have no masters without a sharding 
 
 // transformers 5.24.0: trainer.py create_optimizer and trainer_optimizer.py; bitsandbytes and torchao have blocks of 256.
 TEST_CASE("8-bit AdamW of the Trainer keeps moments as codes, and the embedding's wider ones are told") {
-  for (const std::string adapters : {std::string(), kAdapters})
+  for (const std::string& adapters : {std::string(), kAdapters})
     for (const std::string name : {"adamw_bnb_8bit", "paged_adamw_8bit", "adamw_torch_8bit"}) {
       CAPTURE(name);
       const arguments::ImportedPlan plan = imported(some_file(adapters + "optim: " + name + "\n"));
