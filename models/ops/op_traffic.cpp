@@ -281,10 +281,12 @@ class TrafficOf {
   static Bytes choice_ids(const MoeDims& d) { return slots(d) + bytes_of(DType::int32, d.experts); }
   static Bytes ragged_ids(const auto& o) { return bytes_of(DType::int32, o.ragged ? o.experts : 0); }
 
-  /// Weights read and written; with master weights these are, and the weights are only written.
+  /// Weights read and written; with master weights these are, and the weights are only written. Masters have the type of states, but are
+  /// never narrower than weights.
   static Bytes weights(const auto& o, std::int64_t elements) {
     if (!o.master) return 2 * bytes_of(o.weights, elements);
-    return 2 * bytes_of(o.state, elements) + bytes_of(o.weights, elements);
+    const DType master = bits(o.state) < bits(o.weights) ? DType::fp32 : o.state;
+    return 2 * bytes_of(master, elements) + bytes_of(o.weights, elements);
   }
   static Bytes weights(const auto& o) { return weights(o, o.elements); }
 

@@ -93,6 +93,8 @@ std::vector<Bad> value_table() {
       {"a preset that climbs out", with("model", "\"preset\": \"../stacks/tandem\""), Exit::config, "model.preset", "no model preset of this name", ""},
       {"an unknown stack", with_top("\"stack\": \"megatron\""), Exit::config, "stack", "no stack of this name", "did you mean"},
       {"a stack by half its name", with_top("\"stack\": \"DeepSpeed\""), Exit::config, "stack", "no stack of this name",
+       "did you mean \"deepspeed\"?"},
+      {"a stack by a part of its name", with_top("\"stack\": \"speed\""), Exit::config, "stack", "no stack of this name",
        "did you mean \"deepspeed\", \"deepspeed-bert\" or \"megatron-deepspeed\"?"},
       {"an empty cluster preset", bent("\"dgx-a100-80gb\"", "\"\""), Exit::config, "cluster.preset", "is empty", "dgx-a100-80gb"},
       {"a decoder in a gpt", with("model", "\"num_decoder_layers\": 2"), Exit::config, "model.num_decoder_layers", "only the t5 family", "t5"},
