@@ -303,14 +303,24 @@ class QuestionReader {
   /// Keeps the layout of a whole plan, which candidates replace. Its data ranks follow from the devices, of which there may be others now.
   void keep_own(const json& whole) {
     const bool layout = whole.contains("parallel") && whole["parallel"].is_object() && !whole["parallel"].empty();
-    if (!layout || !document_.contains("training") || !document_["training"].contains("micro_batch_size")) return;
+    const json micro_batch = said_micro_batch();
+    if (!layout || micro_batch.is_null()) return;
     json own = document_;
+    study::set_field(own, kMicroBatch, micro_batch);
     for (const std::string field : kOfOneLayout) {
       const std::size_t dot = field.find('.');
       const std::string part = field.substr(0, dot), key = field.substr(dot + 1);
       if (field != "parallel.data" && whole.contains(part) && whole[part].contains(key)) own[part][key] = whole[part][key];
     }
     out_.own = draft(std::move(own));
+  }
+
+  /// The micro-batch that the plan says, itself or by a preset; null if it says none.
+  json said_micro_batch() const {
+    const json training = document_.value("training", json::object());
+    if (training.contains("micro_batch_size") || !training.contains("preset")) return training.value("micro_batch_size", json());
+    const json preset = read_json(find_preset("models/presets/training", training["preset"].get<std::string>()));
+    return preset.value("training", json::object()).value("micro_batch_size", json());
   }
 
   /// A document's draft, with values for required fields.

@@ -6,7 +6,7 @@ import re
 
 import tandem
 from searching import AXES, ONE_LAYOUT, Searching
-from tandem import SMALL, changed, run, tandem_json
+from tandem import SMALL, SOURCE, changed, run, tandem_json
 
 
 class Search(Searching):
@@ -149,6 +149,9 @@ class Search(Searching):
         told = lambda *arguments: [n for n in self.search(*arguments)["notes"] if "own layout" in n]
         self.assertRegex(told(plan, *AXES, "--devices", 6, "--global-batch", 12)[0], "own layout, tensor 2 x pipeline 2 x .*, cannot run here: ")
         self.assertEqual(told(self.small(**{"parallel.tensor": "auto"}), *AXES), [])
+        published = SOURCE / "experiments/plans/gpt3-175b-1024.json"  # its preset says the micro-batch
+        axes = [w for a in ("tensor=8", "pipeline=16", "schedule=1f1b", "virtual_pipeline=1", "micro_batch_size=1", "recompute=full") for w in ("--axis", a)]
+        self.assertRegex(told(published, *axes)[0], "own layout, tensor 8 x pipeline 16 x data 8, micro-batch 1, takes 31.9 s")
         self.assertEqual(told("gpt-1.3b", "--cluster", "dgx-h100", "--devices", 8, *ONE_LAYOUT), [])
 
     def test_threads_do_not_change_a_byte(self):
