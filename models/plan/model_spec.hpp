@@ -84,7 +84,9 @@ struct RopeScaling {
   std::int64_t original_max_position_embeddings = 4096;  ///< llama3, yarn: sequence length of the training before the scaling
   double beta_fast = 32, beta_slow = 1;  ///< yarn: turns in such a sequence; pairs above beta_fast stay, below beta_slow scale
   bool truncate = true;                  ///< yarn: the blend begins and ends at whole pairs
-  double mscale_all_dim = 0;             ///< yarn, latent attention: scores are multiplied by (1 + 0.1 mscale_all_dim ln factor)^2
+  /// yarn. In latent attention scores are multiplied by (1 + 0.1 mscale_all_dim ln factor)^2. In other attention, 1: queries and keys
+  /// keep their length; 0: they are multiplied by 1 + 0.1 ln factor.
+  double mscale_all_dim = 0;
 };
 
 /// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): keys and values of all heads share a compressed row.
@@ -119,9 +121,9 @@ struct AttentionHeads {
 struct WindowSpec {
   std::int64_t size = 0;                 ///< most keys that a query sees, its own included; 0: no layer has a window
   bool chunked = false;                  ///< a query sees its own chunk of `size` positions, not the last `size`
-  std::string layers = "w";              ///< one letter per layer, repeated: "w" has the window, "f" sees all keys
+  std::string layers = "w";              ///< one letter per layer, repeated: "w" has the window if there is one, "f" sees all keys
   double rope_theta = 0;                 ///< rotary base in layers with a window, without scaling; 0: as in the others
-  bool full_rotary = true;               ///< layers without a window have rotary embedding
+  bool full_rotary = true;               ///< layers of the letter "f" have rotary embedding
   bool full_sinks = true;                ///< layers without a window have the model's attention sinks
   // Attention heads of layers with a window; 0: as in the others.
   std::int64_t num_attention_heads = 0, num_kv_heads = 0, head_dim = 0;
