@@ -45,6 +45,14 @@ std::vector<T> operations(const TaskGraph& graph, const std::string& name) {
   return found;
 }
 
+/// Bytes of a stage's allocations of this name.
+inline std::int64_t bytes_named(const Program& p, const std::string& name) {
+  std::int64_t sum = 0;
+  for (const Allocation& a : p.memory.allocations)
+    if (a.name == name) sum += a.bytes.count();
+  return sum;
+}
+
 /// Bytes of the first stage's arena.
 inline Bytes arena(const nlohmann::json& plan) { return graph_of(plan).programs.front().memory.arena_bytes; }
 

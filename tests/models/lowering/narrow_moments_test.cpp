@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 
 #include "models/base/dtype.hpp"
@@ -13,6 +14,7 @@
 #include "tests/patched_plan.hpp"
 
 using namespace tandem;
+using tests::bytes_named;
 
 namespace {
 
@@ -20,13 +22,6 @@ Plan with_moments(const std::string& type) {
   tests::SmallPlan s;
   s.precision = "bf16";
   return tests::patched_plan(s, R"({"training": {"dtypes": {"optimizer_state": ")" + type + R"("}}})");
-}
-
-std::int64_t bytes_named(const Program& p, const std::string& name) {
-  std::int64_t sum = 0;
-  for (const Allocation& a : p.memory.allocations)
-    if (a.name == name) sum += a.bytes.count();
-  return sum;
 }
 
 AdamW update_in(const TaskGraph& graph) {

@@ -9,11 +9,13 @@
 #include "models/planfile/plan_steps.hpp"
 #include "models/planfile/plan_trained.hpp"
 #include "tests/catch.hpp"
+#include "tests/models/lowering/lowered.hpp"
 #include "tests/patched_plan.hpp"
 #include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using tests::SmallPlan;
+using tests::bytes_named;
 using tests::patched_plan;
 
 namespace {
@@ -35,13 +37,6 @@ Plan quantized(const std::string& lora, const std::string& more = "{}") {
 }
 
 const std::string kNf4 = R"(, "base": "nf4")", kDouble = kNf4 + R"(, "double_quantization": true)";
-
-std::int64_t bytes_named(const Program& p, const std::string& name) {
-  std::int64_t sum = 0;
-  for (const Allocation& a : p.memory.allocations)
-    if (a.name == name) sum += a.bytes.count();
-  return sum;
-}
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 std::int64_t blocks_of(std::int64_t elements, std::int64_t block) { return (elements + block - 1) / block; }
