@@ -26,7 +26,11 @@ constexpr std::size_t kSmallStack = std::size_t{512} << 10;
 
 }  // namespace
 
-int all_cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+int all_cores() {
+  // The C library opens a file of the kernel for the answer, which is the same for the life of the process.
+  static const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return cores;
+}
 
 ThreadGroup::~ThreadGroup() { wait(); }
 

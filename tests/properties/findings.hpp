@@ -33,7 +33,7 @@ class Findings {
 
 using PlanCheck = std::function<void(const StackPlan&, Findings&)>;
 
-inline constexpr int kPlans = 40, kNightlyPlans = 300;
+inline constexpr int kPlans = 24, kNightlyPlans = 300;
 
 /// Runs `check` on `count` random plans. Fails if one breaks it, or if it makes fewer than `least` comparisons.
 void check_plans(int count, int least, const PlanCheck& check);

@@ -156,7 +156,7 @@ TEST_CASE("A training that is cut and resumed from its file is the one that was 
   check_equal(ends[0], states[1]);
 }
 
-TEST_CASE("A state goes on under any other layout") {
+TEST_CASE("A state goes on under any other layout", "[host]") {
   const auto model = GENERATE(values<std::string>({"{}", R"({"model": {"tie_embeddings": false, "num_kv_heads": 2, "activation": "swiglu"}})",
                                                    R"({"model": {"moe": {"num_experts": 4}}})"}));
   const bool experts = model.find("moe") != std::string::npos;
@@ -205,7 +205,7 @@ TEST_CASE("A state goes on under any other layout") {
 
 // Six data ranks with a micro-batch each add gradients in the order of one rank with six, so no bit may differ.
 
-TEST_CASE("States of Muon's owners go on under other numbers of data ranks and stages, bit for bit") {
+TEST_CASE("States of Muon's owners go on under other numbers of data ranks and stages, bit for bit", "[host]") {
   const auto model = GENERATE(values<std::string>({R"({"model": {"num_kv_heads": 2, "activation": "swiglu"}})",
                                                    R"({"model": {"moe": {"num_experts": 4}}})"}));
   const auto muon = [&](int pipeline, int data, int zero) {
@@ -228,7 +228,7 @@ TEST_CASE("States of Muon's owners go on under other numbers of data ranks and s
   }
 }
 
-TEST_CASE("A file that is cut short, longer or has any bit turned over is refused by name") {
+TEST_CASE("A file that is cut short, longer or has any bit turned over is refused by name", "[host]") {
   const Plan plan = SmallPlan{}.plan();
   const CheckpointFile file("damaged");
   train_into(file.path(), plan, {1}, {to_json(plan), 0});
@@ -254,7 +254,7 @@ TEST_CASE("A file that is cut short, longer or has any bit turned over is refuse
   }
 }
 
-TEST_CASE("A file whose checksum is right but whose header lies is refused") {
+TEST_CASE("A file whose checksum is right but whose header lies is refused", "[host]") {
   const CheckpointFile file("lies");
   const auto refused = [&](const std::string& header, const std::string& data) {
     std::string bytes(8, '\0');
@@ -283,7 +283,7 @@ TEST_CASE("A file whose checksum is right but whose header lies is refused") {
   CHECK_FALSE(refused("{}", "1234").empty());
 }
 
-TEST_CASE("A run that goes on with another batch does what a ramp-up to that batch does, bit for bit") {
+TEST_CASE("A run that goes on with another batch does what a ramp-up to that batch does, bit for bit", "[host]") {
   const auto plan_of_batch = [](const char* patch) { return plan_of({1, 2, 2, patch}); };
   const Plan six = plan_of_batch(R"({"training": {"global_batch_size": 8}})"),
              twelve = plan_of_batch(R"({"training": {"global_batch_size": 16}})"),

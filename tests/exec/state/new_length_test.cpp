@@ -73,7 +73,8 @@ Checkpoint checkpoint_of(const Plan& plan) {
 
 }  // namespace
 
-TEST_CASE("A run that goes on with longer sequences is the one that did not, if attention ends at the shorter ones' ends, bit for bit") {
+TEST_CASE("A run that goes on with longer sequences is the one that did not, if attention ends at the shorter ones' ends, bit for bit",
+          "[host]") {
   // Chunked windows of 64 keys and no positions: a sequence of 128 tokens is computed as two of 64. Kernels work on blocks of 64.
   const std::string patch = std::string(R"({"model": {"position_embedding": "none", "window": {"size": 64, "chunked": true}},
                                             "training": {"flash_attention": true}, "parallel": {"zero_stage": )") + GENERATE("0", "1") + "}}";

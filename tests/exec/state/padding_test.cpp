@@ -80,7 +80,7 @@ std::string optimizer(const std::string& name) { return R"({"training": {"optimi
 
 }  // namespace
 
-TEST_CASE("a state has a row for each word, however the vocabulary is padded") {
+TEST_CASE("a state has a row for each word, however the vocabulary is padded", "[host]") {
   const std::string& model = kModels[GENERATE(0, 1, 2)];
   const int tensor = GENERATE(1, 2), zero = GENERATE(0, 3), rows = GENERATE(16, 64);
   const Plan plan = plan_of(tensor, 1, 2, {model, padded_to(rows), optimizer("lamb"),
@@ -99,7 +99,7 @@ TEST_CASE("a state has a row for each word, however the vocabulary is padded") {
   CHECK(seen == 3 * (&model == kModels ? 1 : 2));
 }
 
-TEST_CASE("a training goes on under another padding, with every optimizer") {
+TEST_CASE("a training goes on under another padding, with every optimizer", "[host]") {
   const std::string& model = kModels[GENERATE(0, 1, 2)];
   const std::string rule = optimizer(GENERATE("adamw", "sgd", "lamb", "lans"));
   const auto [whole, end] = train(plan_of(1, 1, 1, {model, rule, padded_to(1)}), 5);
@@ -117,7 +117,7 @@ TEST_CASE("a training goes on under another padding, with every optimizer") {
   CHECK(worst(rest, whole, 2) <= 1e-11);  // fp64: sums in another order, through five updates
 }
 
-TEST_CASE("what an earlier version kept behind the words is passed over, bit for bit") {
+TEST_CASE("what an earlier version kept behind the words is passed over, bit for bit", "[host]") {
   const std::string& model = kModels[GENERATE(0, 1, 2)];
   const std::string rule = optimizer(GENERATE("adamw", "lamb", "lans"));
   const int zero = GENERATE(0, 3);
@@ -133,7 +133,7 @@ TEST_CASE("what an earlier version kept behind the words is passed over, bit for
   }
 }
 
-TEST_CASE("a state with fewer rows than words is refused") {
+TEST_CASE("a state with fewer rows than words is refused", "[host]") {
   const Plan plan = plan_of(1, 1, 1, {});
   const WholeState state = train(plan, 1).second.bent([](WholeTensor& t) {
     if (of_words(t.is.name)) t.is.rows = kWords - 1, t.values.resize(static_cast<std::size_t>(t.is.rows * t.is.cols));
@@ -149,7 +149,7 @@ TEST_CASE("a state with fewer rows than words is refused") {
   }
 }
 
-TEST_CASE("whoever replaces initial values is shown a row for each word") {
+TEST_CASE("whoever replaces initial values is shown a row for each word", "[host]") {
   const Plan plan = plan_of(2, 2, 1, {R"({"model": {"family": "bert", "token_types": 2}})", padded_to(64)});
   GraphCache graphs(plan);
   std::set<std::size_t> sizes;
