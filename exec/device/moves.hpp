@@ -116,10 +116,10 @@ struct CommonColumnsGradKernel {
 
 /// Cosine and sine of an angle. Whole turns are removed in fp64, so large angles stay accurate in fp32.
 template <class A>
-struct Turn {
+struct Rotation {
   A cos, sin;
 
-  TANDEM_HD explicit Turn(double angle) {
+  TANDEM_HD explicit Rotation(double angle) {
     if constexpr (sizeof(A) == sizeof(double)) {
       cos = std::cos(angle);
       sin = std::sin(angle);
@@ -165,9 +165,9 @@ struct RotaryKernel {
     const std::int64_t position = at_sequence - documents.start(token / map.local_seq, at_sequence);
     block.each(half, [&](std::int64_t i) {
       const double angle = static_cast<double>(position) / unit * frequencies[i];
-      const Turn<A> turn(angle);
-      cos[i] = static_cast<A>(length) * turn.cos;
-      sin[i] = static_cast<A>(inverse ? -length : length) * turn.sin;
+      const Rotation<A> rotation(angle);
+      cos[i] = static_cast<A>(length) * rotation.cos;
+      sin[i] = static_cast<A>(inverse ? -length : length) * rotation.sin;
     });
     const std::int64_t heads = end_head - first_head;
     const bool wide = (half | head | group) % kLanes<S> == 0 && are_aligned(kLanes<S>, y);

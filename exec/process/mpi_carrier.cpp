@@ -22,7 +22,7 @@ constexpr auto kLeastSleep = 50us, kMostSleep = 400us;
 constexpr auto kStopTime = 1s;                             // a call of MPI returns within this time
 
 /// A transfer that another thread asks the MPI thread to start.
-struct Order {
+struct TransferRequest {
   bool sends;
   int peer, tag;
   std::byte* at;
@@ -52,18 +52,18 @@ class MpiEngine {
   int process() const { return process_; }
   int processes() const { return processes_; }
 
-  std::size_t post(Order order, std::size_t bytes) {
+  std::size_t post(TransferRequest request, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    order.transfer = next_++;
+    request.transfer = next_++;
     const std::size_t parts = std::max<std::size_t>(1, (bytes + kMostAtOnce - 1) / kMostAtOnce);
-    open_.emplace_back(order.transfer, parts);
+    open_.emplace_back(request.transfer, parts);
     for (std::size_t first = 0, i = 0; i < parts; ++i, first += kMostAtOnce) {
-      order.bytes = static_cast<int>(std::min(kMostAtOnce, bytes - first));
-      posted_.push_back(order);
-      order.at += order.bytes;
+      request.bytes = static_cast<int>(std::min(kMostAtOnce, bytes - first));
+      posted_.push_back(request);
+      request.at += request.bytes;
     }
     work_.notify_one();
-    return order.transfer;
+    return request.transfer;
   }
 
   void wait(std::size_t transfer) {
@@ -129,29 +129,29 @@ class MpiEngine {
   /// Runs until the carrier is closed and no transfer is left, or until it is aborted.
   void serve() {
     auto sleep = kLeastSleep;
-    for (int fruitless = 0; take_orders(sleep, fruitless >= kEager);) {
+    for (int fruitless = 0; take_requests(sleep, fruitless >= kEager);) {
       if (test()) fruitless = 0, sleep = kLeastSleep;
       else if (fruitless < kEager) ++fruitless;
       else sleep = std::min<std::chrono::microseconds>(sleep * 2, kMostSleep);
     }
   }
 
-  bool take_orders(std::chrono::microseconds sleep, bool idle) {
-    std::vector<Order> orders;
+  bool take_requests(std::chrono::microseconds sleep, bool idle) {
+    std::vector<TransferRequest> requests;
     {
       std::unique_lock lock(mutex_);
       const auto wanted = [&] { return !posted_.empty() || closing_ || !cause_.empty(); };
       if (requests_.empty()) work_.wait(lock, wanted);
       else if (idle) work_.wait_for(lock, sleep, wanted);
       if (!cause_.empty() || (closing_ && posted_.empty() && requests_.empty())) return false;
-      orders.swap(posted_);
+      requests.swap(posted_);
     }
-    for (const Order& o : orders) issue(o);
-    if (!idle && orders.empty()) std::this_thread::yield();
+    for (const TransferRequest& o : requests) issue(o);
+    if (!idle && requests.empty()) std::this_thread::yield();
     return true;
   }
 
-  void issue(const Order& o) {
+  void issue(const TransferRequest& o) {
     MPI_Request request = MPI_REQUEST_NULL;
     const int error = o.sends ? MPI_Isend(o.at, o.bytes, MPI_BYTE, o.peer, o.tag, MPI_COMM_WORLD, &request)
                               : MPI_Irecv(o.at, o.bytes, MPI_BYTE, o.peer, o.tag, MPI_COMM_WORLD, &request);
@@ -195,7 +195,7 @@ class MpiEngine {
 
   std::mutex mutex_;
   std::condition_variable work_, changed_;
-  std::vector<Order> posted_;
+  std::vector<TransferRequest> posted_;
   std::vector<std::pair<std::size_t, std::size_t>> open_;  ///< unfinished transfers and their number of unfinished parts
   std::size_t next_ = 0;
   std::string cause_;                                      ///< cause of the abort
@@ -234,8 +234,8 @@ class MpiCarrier final : public Carrier {
   void close() override { engine_.close(); }
 
  private:
-  std::unique_ptr<Transfer> post(const Order& order, std::size_t bytes) {
-    return std::make_unique<MpiTransfer>(engine_, engine_.post(order, bytes));
+  std::unique_ptr<Transfer> post(const TransferRequest& request, std::size_t bytes) {
+    return std::make_unique<MpiTransfer>(engine_, engine_.post(request, bytes));
   }
 
   MpiEngine engine_;

@@ -35,19 +35,19 @@ void require_supported(const Plan& plan, const Task& task, const Backend& backen
 }
 
 /// The plan field that asks for an operation which not all backends have.
-struct AskedFor {
+struct UnsupportedField {
   std::string field, value, lacks, instead;
 };
-std::optional<AskedFor> asked_for(const Op& op, const ModelSpec& m) {
+std::optional<UnsupportedField> unsupported_field(const Op& op, const ModelSpec& m) {
   if (std::holds_alternative<IndexTopK>(op))
-    return AskedFor{"model.indexer.heads", std::to_string(m.indexer.heads), "that choose keys",
+    return UnsupportedField{"model.indexer.heads", std::to_string(m.indexer.heads), "that choose keys",
                     "set model.indexer.heads to 0 for attention to all keys"};
   return std::nullopt;
 }
 
 /// Reports a missing kernel by that field, not by the precision.
 void require_asked_for(const Plan& plan, const Task& task, const Backend& backend) {
-  const std::optional<AskedFor> asked = asked_for(task.op, plan.model);
+  const std::optional<UnsupportedField> asked = unsupported_field(task.op, plan.model);
   if (!asked || backend.supports(task.op, {task.dtype, {}, {}}).possible) return;
   throw InfeasibleError(Problem{plan.file, asked->field, asked->value,
                                 "the " + std::string(backend.name()) + " backend has no kernels " + asked->lacks,

@@ -182,40 +182,40 @@ class Compiler {
     return out;
   }
 
-  struct Manner {
+  struct Greediness {
     bool few, possessive;
   };
 
-  Part copies(const Part& part, const Times& times, Manner manner, std::size_t from) {
+  Part copies(const Part& part, const Times& times, Greediness greediness, std::size_t from) {
     if (part.is_one()) {
       RegexStep step = part.steps[0];
-      step.kind = manner.few ? Kind::few : Kind::many, step.possessive = manner.possessive;
+      step.kind = greediness.few ? Kind::few : Kind::many, step.possessive = greediness.possessive;
       step.least = times.least, step.most = times.most;
       return {{step}, times.least == 0};
     }
     if (part.may_be_empty) text_.refuse(from, "repeats what may be empty, which this version does not know");
     Part out;
     for (std::size_t i = 0; i < times.least; ++i) out.add(part);
-    if (times.most == kEndless) out.add(optional(part, manner, true));
-    else out.add(nested(part, times.most - times.least, manner));
+    if (times.most == kEndless) out.add(optional(part, greediness, true));
+    else out.add(nested(part, times.most - times.least, greediness));
     out.may_be_empty = times.least == 0;
     return out;
   }
 
   /// Up to `count` copies: each only behind the one before.
-  static Part nested(const Part& part, std::size_t count, Manner manner) {
+  static Part nested(const Part& part, std::size_t count, Greediness greediness) {
     Part out;
     for (std::size_t i = 0; i < count; ++i) {
       Part inner = part;
       inner.add(out);
-      out = optional(inner, manner, false);
+      out = optional(inner, greediness, false);
     }
     return out;
   }
 
-  static Part optional(const Part& part, Manner manner, bool again) {
+  static Part optional(const Part& part, Greediness greediness, bool again) {
     RegexStep split{.kind = Kind::split, .first = 1, .second = part.size() + (again ? 2 : 1)};
-    if (manner.few) std::swap(split.first, split.second);
+    if (greediness.few) std::swap(split.first, split.second);
     Part out;
     out.add(split);
     out.add(part);

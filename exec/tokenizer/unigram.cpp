@@ -25,8 +25,8 @@ struct Table {
   std::string file;
 };
 
-/// The best way to a place of the piece: by the token that begins at `begin`.
-struct Way {
+/// The best segmentation up to a place of the piece: by the token that begins at `begin`.
+struct BestPath {
   std::int32_t token = 0;
   double score = 0;
   std::ptrdiff_t begin = -1;
@@ -40,12 +40,12 @@ class Unigram final : public TokenModel {
   }
 
   void tokenize(std::string_view piece, std::vector<std::int32_t>& ids) override {
-    find_ways(piece);
+    find_best(piece);
     parts_.clear();
     for (std::size_t end = piece.size(); end > 0;) {
-      const Way& way = ways_[end];
-      const auto begin = static_cast<std::size_t>(way.begin);
-      const bool unknown = way.token == table_.unknown;
+      const BestPath& path = best_[end];
+      const auto begin = static_cast<std::size_t>(path.begin);
+      const bool unknown = path.token == table_.unknown;
       if (unknown && !parts_.empty() && parts_.back().unknown) parts_.back().begin = begin;
       else parts_.push_back({begin, end, unknown});
       end = begin;
@@ -60,17 +60,17 @@ class Unigram final : public TokenModel {
     bool unknown;
   };
 
-  void find_ways(std::string_view piece) {
-    ways_.assign(piece.size() + 1, {});
+  void find_best(std::string_view piece) {
+    best_.assign(piece.size() + 1, {});
     for (std::size_t begin = 0; begin < piece.size();) {
       std::size_t next = begin;
       next_character(piece, next);
       const std::size_t character = next - begin;
-      const double before = ways_[begin].score;
+      const double before = best_[begin].score;
       bool single = false;
       const auto take = [&](std::size_t length, std::int32_t token, double score) {
-        Way& way = ways_[begin + length];
-        if (way.begin < 0 || score + before > way.score) way = {token, score + before, static_cast<std::ptrdiff_t>(begin)};
+        BestPath& path = best_[begin + length];
+        if (path.begin < 0 || score + before > path.score) path = {token, score + before, static_cast<std::ptrdiff_t>(begin)};
       };
       table_.trie.prefixes(piece.substr(begin), [&](std::size_t length, std::int32_t token) {
         take(length, token, table_.scores[static_cast<std::size_t>(token)]);
@@ -95,7 +95,7 @@ class Unigram final : public TokenModel {
 
   Table table_;
   double least_;
-  std::vector<Way> ways_;
+  std::vector<BestPath> best_;
   std::vector<Part> parts_;
 };
 

@@ -174,20 +174,20 @@ class ProgramCheck {
 };
 
 /// Sends or receives of a stage on one channel, in order. Equal sequences mean that both ends agree.
-using Talk = std::vector<std::string>;
+using MessageTexts = std::vector<std::string>;
 
 template <class F>
-Talk talk(const TaskGraph& graph, const Program& program, F&& describe) {
-  Talk said;
+MessageTexts messages_of(const TaskGraph& graph, const Program& program, F&& describe) {
+  MessageTexts messages;
   for (const Instance& i : program.instances)
     for (const Task& t : graph.of(i).tasks)
       if (const std::string s = describe(t.op); !s.empty())
-        said.push_back(s + " micro-batch " + std::to_string(i.micro_batch));
-  return said;
+        messages.push_back(s + " micro-batch " + std::to_string(i.micro_batch));
+  return messages;
 }
 
-Talk collectives(const TaskGraph& graph, const Program& program, Group group) {
-  return talk(graph, program, [&](const Op& op) -> std::string {
+MessageTexts collectives(const TaskGraph& graph, const Program& program, Group group) {
+  return messages_of(graph, program, [&](const Op& op) -> std::string {
     const auto* c = std::get_if<Collective>(&op);
     if (!c || c->group != group) return "";
     return std::to_string(static_cast<int>(c->kind)) + " of " + std::to_string(c->elements) + " " +
@@ -196,14 +196,14 @@ Talk collectives(const TaskGraph& graph, const Program& program, Group group) {
 }
 
 template <class Transfer>
-Talk transfers(const TaskGraph& graph, const Program& program, int offset) {
-  return talk(graph, program, [&](const Op& op) -> std::string {
+MessageTexts transfers(const TaskGraph& graph, const Program& program, int offset) {
+  return messages_of(graph, program, [&](const Op& op) -> std::string {
     const auto* x = std::get_if<Transfer>(&op);
     return x && x->stage_offset == offset ? std::to_string(x->elements) + " " + std::string(name(x->dtype)) : "";
   });
 }
 
-void check_talk(const Talk& a, const Talk& b, const std::string& what) {
+void check_messages(const MessageTexts& a, const MessageTexts& b, const std::string& what) {
   if (a != b) fail(what + " do not match");
 }
 
@@ -212,15 +212,15 @@ void check_communication(const TaskGraph& graph) {
   for (std::size_t s = 0; s < p.size() && p.size() > 1; ++s) {
     const std::size_t next = (s + 1) % p.size();  // chunks of an interleaved schedule pass from the last stage to the first
     const std::string between = "between stages " + std::to_string(s) + " and " + std::to_string(next);
-    check_talk(transfers<Send>(graph, p[s], 1), transfers<Recv>(graph, p[next], -1), "activations " + between);
-    check_talk(transfers<Send>(graph, p[next], -1), transfers<Recv>(graph, p[s], 1), "gradients " + between);
+    check_messages(transfers<Send>(graph, p[s], 1), transfers<Recv>(graph, p[next], -1), "activations " + between);
+    check_messages(transfers<Send>(graph, p[next], -1), transfers<Recv>(graph, p[s], 1), "gradients " + between);
     for (const Group g : {Group::model, Group::pipeline, Group::world})
-      check_talk(collectives(graph, p[s], g), collectives(graph, p[next], g),
+      check_messages(collectives(graph, p[s], g), collectives(graph, p[next], g),
                  "collectives of the " + std::string(name(g)) + " group " + between);
   }
   const auto check_sharing = [&](const std::vector<std::size_t>& stages, Group g) {
     for (const std::size_t s : stages)
-      check_talk(collectives(graph, p[stages.front()], g), collectives(graph, p[s], g),
+      check_messages(collectives(graph, p[stages.front()], g), collectives(graph, p[s], g),
                  "collectives of the " + std::string(name(g)) + " group");
   };
   check_sharing(word_stages(graph), Group::embedding);

@@ -44,7 +44,7 @@ std::vector<Axis> spanned(Group g) {
 
 /// How a group divides the ranks it spans: `neighbours` in a row, or (across) the ranks
 /// with the same index in each row. With a stride, that many rows lie side by side.
-struct Parting {
+struct GroupDivision {
   std::int64_t neighbours = 0;  ///< 0: not divided
   bool across = false;
   std::int64_t stride = 1;
@@ -65,7 +65,7 @@ struct Digit {
   std::int64_t size, stride;
 };
 
-Parting parting(Group g, const Divisions& d) {
+GroupDivision group_division(Group g, const Divisions& d) {
   switch (g) {
     case Group::expert: return {d.expert, false, d.expert_tensor};
     case Group::expert_data: return {d.expert * d.expert_tensor, true};
@@ -144,7 +144,7 @@ std::vector<Rank> Mesh::members(Group g, Rank r) const {
     return Rank(static_cast<std::int32_t>(value));
   };
   std::vector<Rank> out;
-  const Parting part = parting(g, divisions_);
+  const GroupDivision part = group_division(g, divisions_);
   for (std::int64_t place = part.first(here), end = part.end(here, all); place < end; place += part.step())
     if (member(static_cast<std::int32_t>(place))) out.push_back(rank_at(place));
   return out;

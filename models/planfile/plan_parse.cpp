@@ -319,7 +319,7 @@ class PlanReader {
     const PlanField* field = plain ? find_field(path) : nullptr;
     if (field != nullptr) return read_field(value, *field);
     if (!plain || keys_below(path).empty()) {
-      if (const NotDone* what = not_done(key)) return refuse(path, value, *what);
+      if (const UnsupportedFeature* what = unsupported_feature(key)) return refuse(path, value, *what);
       if (is_flood()) return;
       given_.insert(joined(prefix, meant_key(prefix, key)));  // one slip is one problem, not also a missing field
       return complain(shortened(path), value, {"unknown key", unknown_key_remedy(prefix, key)});
@@ -331,7 +331,7 @@ class PlanReader {
     read_object(value, path);
   }
 
-  void refuse(const std::string& field, const json& value, const NotDone& what) {
+  void refuse(const std::string& field, const json& value, const UnsupportedFeature& what) {
     not_done_.push_back({file_, field, value_text(value), "not implemented: " + std::string(what.what), std::string(what.remedy)});
   }
 
@@ -339,7 +339,8 @@ class PlanReader {
     given_.insert(field.path);
     if (!in_preset_) own_.insert(field.path);
     if (field.path == "model.family" && value.is_string())
-      if (const NotDone* what = not_done(value.get_ref<const std::string&>())) return refuse(field.path, value, *what);
+      if (const UnsupportedFeature* what = unsupported_feature(value.get_ref<const std::string&>()))
+        return refuse(field.path, value, *what);
     if (std::optional<Refusal> refused = field.read(value, plan)) complain(field.path, value, std::move(*refused));
   }
 

@@ -11,7 +11,7 @@ namespace {
 
 struct Entry {
   std::array<std::string_view, 4> names;  ///< keys, or values of model.family
-  NotDone what;
+  UnsupportedFeature what;
 };
 
 const std::vector<Entry>& entries() {
@@ -31,7 +31,7 @@ const std::vector<Entry>& entries() {
 
 }  // namespace
 
-const NotDone* not_done(std::string_view name) {
+const UnsupportedFeature* unsupported_feature(std::string_view name) {
   for (const Entry& e : entries())
     if (!name.empty() && std::find(e.names.begin(), e.names.end(), name) != e.names.end()) return &e.what;
   return nullptr;

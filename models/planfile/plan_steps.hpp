@@ -45,10 +45,10 @@ class Reporter {
 std::string product_text(std::initializer_list<std::int64_t> factors);
 
 /// Something other systems do and this one does not, and what would work.
-struct NotDone {
+struct UnsupportedFeature {
   std::string_view what, remedy;
 };
 /// By the key, or the family, that asks for it elsewhere; nullptr when it is no such name.
-const NotDone* not_done(std::string_view name);
+const UnsupportedFeature* unsupported_feature(std::string_view name);
 
 }  // namespace tandem

@@ -87,7 +87,7 @@ class ExchangeWriter {
 };
 
 /// A receive, and the action before which it is issued.
-struct Posting {
+struct PostedReceive {
   std::size_t needed = 0;  ///< the first action that needs it
   std::size_t action = 0;  ///< the action whose input it is
   int offset = 0;
@@ -101,7 +101,7 @@ class EventWriter {
         first_pair_(shape.pairs ? first_pair(kind, shape, stage) : SIZE_MAX) {
     find_receives(Phase::forward);
     find_receives(Phase::backward);
-    std::sort(receives_.begin(), receives_.end(), [](const Posting& a, const Posting& b) {
+    std::sort(receives_.begin(), receives_.end(), [](const PostedReceive& a, const PostedReceive& b) {
       return std::tie(a.needed, a.action) < std::tie(b.needed, b.action);
     });
   }
@@ -142,7 +142,7 @@ class EventWriter {
     }
   }
 
-  void receive(const Posting& r) {
+  void receive(const PostedReceive& r) {
     const Action& a = actions_[r.action];
     auto& d = directions_[a.phase == Phase::forward ? 0 : 1];
     const auto holder = d.received++ - r.buffers;  // the earlier receive that had the buffer
@@ -177,7 +177,7 @@ class EventWriter {
   StageId stage_;
   std::vector<Action> actions_;
   std::size_t first_pair_;    ///< actions before it run one by one
-  std::vector<Posting> receives_;
+  std::vector<PostedReceive> receives_;
   std::vector<ScheduleEvent> events_;
   std::array<Direction, 2> directions_;
   std::deque<std::size_t> sent_;

@@ -48,9 +48,9 @@ bool mentions(const std::string& name, const std::string& generation) {
 }
 
 /// The search for a generation's stack, over all files in the order of their names.
-class Claims {
+class DefaultStackSearch {
  public:
-  explicit Claims(const std::string& generation) : generation_(generation) {}
+  explicit DefaultStackSearch(const std::string& generation) : generation_(generation) {}
 
   void add(const std::string& name) {
     try {
@@ -93,9 +93,9 @@ class Claims {
 
 DefaultStack search(const std::string& generation) {
   if (generation.empty()) return {std::string(kOwnStack), {}};
-  Claims claims(generation);
-  for (const std::string& name : preset_names(kFolder)) claims.add(name);
-  return claims.chosen();
+  DefaultStackSearch search(generation);
+  for (const std::string& name : preset_names(kFolder)) search.add(name);
+  return search.chosen();
 }
 
 }  // namespace

@@ -84,19 +84,19 @@ std::int64_t summable(const SavedTimeline& t) {
 std::string lane_field(std::size_t lane, const std::string& rest) { return "lanes[" + std::to_string(lane) + "]." + rest; }
 
 /// The first error of a span: its column, value and reason; nothing if it is valid.
-struct Flaw {
+struct SpanError {
   std::size_t column;
   std::int64_t value;
   const char* reason;
 };
 
-std::optional<Flaw> flaw(const SavedTimeline& t, const SavedSpan& s, std::int64_t most) {
-  if (s.task >= t.tasks.size()) return Flaw{0, s.task, "the file has no such task"};
-  if (s.phase < 0 || static_cast<std::size_t>(s.phase) >= t.phases.size()) return Flaw{4, s.phase, "the file has no such phase"};
+std::optional<SpanError> span_error(const SavedTimeline& t, const SavedSpan& s, std::int64_t most) {
+  if (s.task >= t.tasks.size()) return SpanError{0, s.task, "the file has no such task"};
+  if (s.phase < 0 || static_cast<std::size_t>(s.phase) >= t.phases.size()) return SpanError{4, s.phase, "the file has no such phase"};
   const Duration times[] = {s.issued, s.ready, s.started, s.ended};
   for (std::size_t i = 0; i < std::size(times); ++i)
-    if (times[i].ps() > most || times[i].ps() < -most) return Flaw{5 + i, times[i].ps(), "no step takes this long"};
-  if (s.ended < s.started) return Flaw{8, s.ended.ps(), "the task ends before it starts"};
+    if (times[i].ps() > most || times[i].ps() < -most) return SpanError{5 + i, times[i].ps(), "no step takes this long"};
+  if (s.ended < s.started) return SpanError{8, s.ended.ps(), "the task ends before it starts"};
   return std::nullopt;
 }
 
@@ -189,7 +189,7 @@ void require_sound(const SavedTimeline& t, const std::string& file) {
   for (std::size_t l = 0; l < t.lanes.size(); ++l) {
     if (t.lanes[l].ranks.empty()) refuse_timeline(file, lane_field(l, "ranks"), "[]", "a lane stands for at least one rank");
     for (std::size_t s = 0; s < t.lanes[l].spans.size(); ++s)
-      if (const auto f = flaw(t, t.lanes[l].spans[s], most))
+      if (const auto f = span_error(t, t.lanes[l].spans[s], most))
         refuse_timeline(file, lane_field(l, "spans[" + std::to_string(s) + "][" + std::to_string(f->column) + "]"),
                         std::to_string(f->value), f->reason);
   }

@@ -18,7 +18,7 @@ std::string number(double value) {
 std::string known(std::int64_t value) { return value > 0 ? std::to_string(value) : ""; }
 
 /// What a row is about; empty cells do not apply.
-struct About {
+struct RowLabels {
   std::string table, cls, phase, name, group, ranks, bytes;
 };
 
@@ -29,8 +29,8 @@ class Rows {
     out_ = "table,class,phase,name,group,ranks,bytes," + first + "_calls," + second + "_calls," + first + "_s," + second + "_s,difference_s,share_of_step\r\n";
   }
 
-  void add(const About& about, const WorkSum& first, const WorkSum& second, bool counted = true) {
-    for (const std::string& text : {about.table, about.cls, about.phase, about.name, about.group, about.ranks, about.bytes})
+  void add(const RowLabels& labels, const WorkSum& first, const WorkSum& second, bool counted = true) {
+    for (const std::string& text : {labels.table, labels.cls, labels.phase, labels.name, labels.group, labels.ranks, labels.bytes})
       out_ += csv_cell(text) + ",";
     out_ += (counted ? number(first.count) + "," + number(second.count) : std::string(",")) + ",";
     const double difference = first.seconds - second.seconds;

@@ -65,7 +65,7 @@ void require_same(const std::string& path, const std::string& measured, const De
 }
 
 /// Cache of tables: a sweep asks for the same one a thousand times, and reading takes longer than simulating.
-class Shelf {
+class ProductTableCache {
  public:
   std::shared_ptr<const ProductTable> take(const std::string& path, const std::string& name, const Device& device) {
     const std::optional<std::int64_t> written = written_at(path);  // if there is no file, load_cost_table throws
@@ -128,8 +128,8 @@ bool describes(const std::string& measured, const Device& device) {
 }
 
 std::shared_ptr<const ProductTable> measured_products(const std::string& name, const Device& device) {
-  static Shelf shelf;
-  return shelf.take(path_of(name), name.substr(name.rfind('/') + 1), device);
+  static ProductTableCache cache;
+  return cache.take(path_of(name), name.substr(name.rfind('/') + 1), device);
 }
 
 }  // namespace tandem::sim

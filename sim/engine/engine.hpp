@@ -195,7 +195,7 @@ class Engine {
   inline bool bring_tensor_lane(std::uint32_t role, const Cursor& c);
   inline Entry pass(std::uint32_t role, TimedTemplateId timed, Cursor& c, InstanceRecord& p);
   inline Entry meet_edges(RoleState& role, const TimedTemplate& s, std::size_t lane);
-  inline const Circumstances& circumstances(const TimedTemplate& s, const Cursor& c, const Cursor& tensor, std::int64_t start);
+  inline const InstanceWaits& instance_waits(const TimedTemplate& s, const Cursor& c, const Cursor& tensor, std::int64_t start);
   inline void arrive(Participant participant, std::uint32_t exchange);
   inline void begin(std::uint32_t exchange);
   inline void start_chains(std::uint32_t exchange);
@@ -226,7 +226,7 @@ class Engine {
   std::vector<Finished> finished_;  ///< their last event was at the current time; their parties are not told yet
   bool stepped_ = false;          ///< some instance was simulated by a pattern
   Arrival arrival_;               // scratch
-  Circumstances circumstances_;   // scratch
+  InstanceWaits waits_;   // scratch
 };
 
 }  // namespace tandem::sim

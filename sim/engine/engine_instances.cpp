@@ -95,18 +95,18 @@ inline Engine::Entry Engine::meet_edges(RoleState& role, const TimedTemplate& s,
 }
 
 /// Returns `arrival_` in ps after `start`, without waits that end before.
-inline const Circumstances& Engine::circumstances(const TimedTemplate& s, const Cursor& c, const Cursor& tensor,
+inline const InstanceWaits& Engine::instance_waits(const TimedTemplate& s, const Cursor& c, const Cursor& tensor,
                                                   std::int64_t start) {
   const std::size_t lanes = s.on_tensor ? 2 : 1;
   for (std::size_t lane = 0; lane < kPatternLanes; ++lane) {
     const std::int64_t issue = arrival_.late[lane] + static_cast<std::int64_t>(c.host) * host_.launch.ps() - start;
-    circumstances_.issue[lane] = lane >= lanes || issue <= s.slack[lane] ? Circumstances::kIdle : issue;
+    waits_.issue[lane] = lane >= lanes || issue <= s.slack[lane] ? InstanceWaits::kIdle : issue;
   }
-  circumstances_.tensor_free = s.on_tensor ? std::max<std::int64_t>(0, tensor.free - start) : 0;
-  circumstances_.after.clear();
+  waits_.tensor_free = s.on_tensor ? std::max<std::int64_t>(0, tensor.free - start) : 0;
+  waits_.after.clear();
   for (const auto& [task, end] : arrival_.after)
-    if (end > start) circumstances_.after.emplace_back(task, end - start);
-  return circumstances_;
+    if (end > start) waits_.after.emplace_back(task, end - start);
+  return waits_;
 }
 
 /// Walks the tensor lane up to the instance that the compute lane has reached; false when it is held up before that.
@@ -137,7 +137,7 @@ inline Engine::Entry Engine::pass(std::uint32_t r, TimedTemplateId timed, Cursor
   if (met == Entry::waits) return met;
   if (met == Entry::begun) return begin_tasks(role, c, p);
   const std::int64_t start = std::max(arrival_.ready, arrival_.late[0] + issue(c));
-  const PatternId id = patterns_.find(timed, circumstances(s, c, tensor, start));
+  const PatternId id = patterns_.find(timed, instance_waits(s, c, tensor, start));
   if (id == Patterns::kNone) return begin_tasks(role, c, p);
 
   stepped_ = true;

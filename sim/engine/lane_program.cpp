@@ -38,7 +38,7 @@ LaneTemplate lane_template(const Template& tmpl, std::uint32_t first_slot, bool 
 }
 
 /// The few facts of a template that instances and edges need, in compact form.
-struct Outline {
+struct TemplateSummary {
   std::vector<std::uint8_t> lanes;    ///< lanes that its tasks use, ascending
   std::vector<std::uint8_t> lane_of;  ///< by task
   std::uint64_t host = 0;             ///< host operations
@@ -46,9 +46,9 @@ struct Outline {
   bool host_waits = false;
 };
 
-Outline outline(const Template& tmpl, std::uint32_t first_slot, bool synchronous) {
+TemplateSummary summary_of(const Template& tmpl, std::uint32_t first_slot, bool synchronous) {
   const LaneOfStream lanes = lanes_of(synchronous);
-  Outline out;
+  TemplateSummary out;
   out.first_slot = first_slot;
   out.host_waits = tmpl.host_waits;
   std::array<bool, kLanes> on{};
@@ -63,7 +63,7 @@ Outline outline(const Template& tmpl, std::uint32_t first_slot, bool synchronous
   return out;
 }
 
-void add_starts(LaneProgram& out, const std::vector<Outline>& outlines, const Program& program) {
+void add_starts(LaneProgram& out, const std::vector<TemplateSummary>& outlines, const Program& program) {
   out.starts.reserve(program.instances.size() + 1);
   std::vector<std::size_t> count(outlines.size());  // instances of each template
   for (const Instance& i : program.instances) ++count[i.tmpl.index()];
@@ -77,7 +77,7 @@ void add_starts(LaneProgram& out, const std::vector<Outline>& outlines, const Pr
   for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
     next.tmpl = static_cast<std::uint32_t>(program.instances[i].tmpl.index());
     out.starts.push_back(next);
-    const Outline& tmpl = outlines[next.tmpl];
+    const TemplateSummary& tmpl = outlines[next.tmpl];
     next.host += tmpl.host;
     next.base += static_cast<std::uint32_t>(tmpl.lane_of.size());
     for (const std::uint8_t lane : tmpl.lanes) out.lanes[lane].instances.push_back(i);
@@ -89,12 +89,12 @@ void add_starts(LaneProgram& out, const std::vector<Outline>& outlines, const Pr
 using EdgesOfLanes = std::array<std::vector<LaneEdge>, kLanes>;
 
 /// `lanes`: scratch memory, reused for every program.
-void add_edges(LaneProgram& out, const std::vector<Outline>& outlines, const Program& program, EdgesOfLanes& lanes) {
+void add_edges(LaneProgram& out, const std::vector<TemplateSummary>& outlines, const Program& program, EdgesOfLanes& lanes) {
   for (std::vector<LaneEdge>& edges : lanes) edges.clear();
   for (const Edge& edge : program.edges) {
     require(std::max(edge.from_instance, edge.to_instance) < out.instances(), "an edge names no instance of its program");
     const InstanceStart &from = out.starts[edge.from_instance], &to = out.starts[edge.to_instance];
-    const Outline &source = outlines[from.tmpl], &target = outlines[to.tmpl];
+    const TemplateSummary &source = outlines[from.tmpl], &target = outlines[to.tmpl];
     require(edge.from_task < source.lane_of.size() && edge.to_task < target.lane_of.size(),
             "an edge names no task of its instance");
     const LaneEdge le{to.base + edge.to_task, from.base + edge.from_task, edge.from_instance, source.first_slot + edge.from_task,
@@ -128,9 +128,9 @@ std::vector<LaneTemplate> make_lane_templates(const TaskGraph& graph, const Comm
 }
 
 std::vector<LaneProgram> make_lane_programs(const TaskGraph& graph, const Communications& communications, bool synchronous) {
-  std::vector<Outline> outlines;
+  std::vector<TemplateSummary> outlines;
   for (std::size_t t = 0; t < graph.templates.size(); ++t)
-    outlines.push_back(outline(graph.templates[t], communications.first_slot[t], synchronous));
+    outlines.push_back(summary_of(graph.templates[t], communications.first_slot[t], synchronous));
   std::vector<LaneProgram> out(graph.programs.size());
   EdgesOfLanes lanes;
   for (std::size_t s = 0; s < out.size(); ++s) {

@@ -70,7 +70,7 @@ TimedTemplateId Patterns::timed(const LaneTemplate& tmpl, const std::vector<Slot
   return at->second;
 }
 
-PatternId Patterns::look_up(TimedTemplateId id, const Circumstances& c) {
+PatternId Patterns::look_up(TimedTemplateId id, const InstanceWaits& c) {
   key_.assign({id, c.issue[0], c.issue[1], c.tensor_free});
   for (const auto& [task, end] : c.after) key_.insert(key_.end(), {task, end});
   if (const auto known = known_.find(key_); known != known_.end()) return known->second;
@@ -79,7 +79,7 @@ PatternId Patterns::look_up(TimedTemplateId id, const Circumstances& c) {
 }
 
 /// Follows the engine's rule: a task starts when its lane is free, it has been issued, and all that it waits for has ended.
-PatternId Patterns::work_out(TimedTemplateId id, const TimedTemplate& s, const Circumstances& c) {
+PatternId Patterns::work_out(TimedTemplateId id, const TimedTemplate& s, const InstanceWaits& c) {
   Pattern p;
   p.timed = id;
   p.closed = c.tensor_free == 0 && c.after.empty();
@@ -91,7 +91,7 @@ PatternId Patterns::work_out(TimedTemplateId id, const TimedTemplate& s, const C
     for (std::uint16_t d = task.first_dep; d < task.first_dep + task.deps; ++d) ready = std::max(ready, p.ended[s.deps[d]]);
     for (const auto& [task, end] : c.after)
       if (task == t) ready = std::max(ready, end);
-    if (c.issue[task.lane] != Circumstances::kIdle)
+    if (c.issue[task.lane] != InstanceWaits::kIdle)
       ready = std::max(ready, c.issue[task.lane] + static_cast<std::int64_t>(task.issued) * launch_);
     p.ended[t] = p.free[task.lane] = ready + task.duration;
   }

@@ -40,7 +40,7 @@ struct TimedTemplate {
 
 /// The waits of an instance, in ps after its first computation may start. They are the key of a pattern; waits that end
 /// before that start do not matter.
-struct Circumstances {
+struct InstanceWaits {
   static constexpr std::int64_t kIdle = std::numeric_limits<std::int64_t>::min();
   std::array<std::int64_t, kPatternLanes> issue{kIdle, kIdle};  ///< when the host begins to issue it; kIdle: the host is never late
   std::int64_t tensor_free = 0;  ///< end of earlier tasks on the tensor lane
@@ -67,8 +67,8 @@ class Patterns {
   /// another lane, an exchange, or a collective that could begin before any computation of the instance.
   TimedTemplateId timed(const LaneTemplate& tmpl, const std::vector<Slot>& slots);
   const TimedTemplate& of(TimedTemplateId id) const { return timed_templates_[static_cast<std::size_t>(id)]; }
-  /// The pattern for these circumstances; kNone if it is new and too many patterns are kept already.
-  PatternId find(TimedTemplateId id, const Circumstances& c) { return c.plain() ? of(id).plain : look_up(id, c); }
+  /// The pattern for these waits; kNone if it is new and too many patterns are kept already.
+  PatternId find(TimedTemplateId id, const InstanceWaits& c) { return c.plain() ? of(id).plain : look_up(id, c); }
   const Pattern& operator[](PatternId id) const { return patterns_[id]; }
   std::size_t size() const { return patterns_.size(); }
 
@@ -77,8 +77,8 @@ class Patterns {
   struct KeyHash {
     std::size_t operator()(const Key& key) const;
   };
-  PatternId look_up(TimedTemplateId id, const Circumstances& c);
-  PatternId work_out(TimedTemplateId id, const TimedTemplate& s, const Circumstances& c);
+  PatternId look_up(TimedTemplateId id, const InstanceWaits& c);
+  PatternId work_out(TimedTemplateId id, const TimedTemplate& s, const InstanceWaits& c);
 
   std::int64_t launch_;
   std::vector<TimedTemplate> timed_templates_;

@@ -23,39 +23,39 @@ std::vector<DeviceId> whole_chips(const Topology& topology, const std::vector<Ra
 }
 
 /// A link to a neighbouring chip of the group, by the chip's place in it.
-struct Way {
+struct ChipLink {
   std::size_t to;
   std::int32_t link;
 };
-using Ways = std::vector<std::vector<Way>>;  // by chip
+using ChipLinks = std::vector<std::vector<ChipLink>>;  // by chip
 
-Ways ways_between(const Topology& topology, const std::vector<DeviceId>& chips) {
-  Ways out(chips.size());
+ChipLinks links_between(const Topology& topology, const std::vector<DeviceId>& chips) {
+  ChipLinks out(chips.size());
   for (std::size_t from = 0; from < chips.size(); ++from)
     for (std::size_t to = 0; to < chips.size(); ++to)
       if (const auto route = topology.route(chips[from], chips[to]); route.size() == kNextChip) out[from].push_back({to, route[1]});
   return out;
 }
 
-/// The least number of ways of a chip.
-std::size_t least(const Ways& ways) {
-  return std::ranges::min_element(ways, {}, [](const auto& of) { return of.size(); })->size();
+/// The least number of links of a chip.
+std::size_t least(const ChipLinks& links) {
+  return std::ranges::min_element(links, {}, [](const auto& of) { return of.size(); })->size();
 }
 
-bool regular(const Ways& ways) {
-  return std::ranges::all_of(ways, [&](const auto& of) { return of.size() == ways.front().size(); });
+bool regular(const ChipLinks& links) {
+  return std::ranges::all_of(links, [&](const auto& of) { return of.size() == links.front().size(); });
 }
 
 /// Searches a cycle through all chips by Posa's rotations (Discrete Mathematics 14, 1976): extends a path from the first chip while it
 /// can, else turns the part behind a neighbour of its end round, which gives it another end. Draws are the same in every run.
 class CycleSearch {
  public:
-  explicit CycleSearch(const Ways& ways) : ways_(ways), place_(ways.size()) { add(0); }
+  explicit CycleSearch(const ChipLinks& links) : links_(links), place_(links.size()) { add(0); }
 
   /// The chips in the order of the cycle; empty if none was found within kMostSteps.
   std::vector<std::size_t> run() {
     for (int step = 0; step < kMostSteps; ++step) {
-      if (path_.size() == ways_.size() && joins(path_.back(), path_.front())) return path_;
+      if (path_.size() == links_.size() && joins(path_.back(), path_.front())) return path_;
       const std::vector<std::size_t> free = neighbours([&](std::size_t to) { return !place_[to]; });
       if (!free.empty()) {
         add(drawn(free));
@@ -75,48 +75,48 @@ class CycleSearch {
     for (std::size_t i = from; i < path_.size(); ++i) place_[path_[i]] = i;
   }
   bool joins(std::size_t a, std::size_t b) const {
-    return std::ranges::any_of(ways_[a], [&](const Way& w) { return w.to == b; });
+    return std::ranges::any_of(links_[a], [&](const ChipLink& w) { return w.to == b; });
   }
   /// The neighbours of the path's end that `wanted` holds for.
   template <class Wanted>
   std::vector<std::size_t> neighbours(Wanted wanted) const {
     std::vector<std::size_t> out;
-    for (const Way& w : ways_[path_.back()])
+    for (const ChipLink& w : links_[path_.back()])
       if (wanted(w.to)) out.push_back(w.to);
     return out;
   }
   std::size_t drawn(const std::vector<std::size_t>& from) { return from[draws_() % from.size()]; }
 
-  const Ways& ways_;
+  const ChipLinks& links_;
   std::vector<std::optional<std::size_t>> place_;  ///< on the path, by chip
   std::vector<std::size_t> path_;
   std::minstd_rand draws_;
 };
 
-/// Moves the links between two chips, in both directions, out of `ways`.
-void take(Ways& ways, std::size_t a, std::size_t b, Ways& taken) {
+/// Moves the links between two chips, in both directions, out of `links`.
+void take(ChipLinks& links, std::size_t a, std::size_t b, ChipLinks& taken) {
   for (const auto& [from, to] : {std::pair{a, b}, {b, a}}) {
-    const auto at = std::ranges::find_if(ways[from], [target = to](const Way& w) { return w.to == target; });
+    const auto at = std::ranges::find_if(links[from], [target = to](const ChipLink& w) { return w.to == target; });
     taken[from].push_back(*at);
-    ways[from].erase(at);
+    links[from].erase(at);
   }
 }
 
 /// The links of cycles through all chips that share none, as many as are found.
-Ways cycles_in(Ways ways) {
-  Ways out(ways.size());
-  for (std::size_t most = least(ways) / 2; most > 0; --most) {
-    const std::vector<std::size_t> cycle = CycleSearch(ways).run();
+ChipLinks cycles_in(ChipLinks links) {
+  ChipLinks out(links.size());
+  for (std::size_t most = least(links) / 2; most > 0; --most) {
+    const std::vector<std::size_t> cycle = CycleSearch(links).run();
     if (cycle.empty()) break;
-    for (std::size_t i = 0; i < cycle.size(); ++i) take(ways, cycle[i], cycle[(i + 1) % cycle.size()], out);
+    for (std::size_t i = 0; i < cycle.size(); ++i) take(links, cycle[i], cycle[(i + 1) % cycle.size()], out);
   }
   return out;
 }
 
-/// The ways that rings use; none if there is no ring.
-Ways used_ways(const Ways& all) {
+/// The links that rings use; none if there is no ring.
+ChipLinks ring_links(const ChipLinks& all) {
   if (all.size() == 2) return all;  // the two directions of one link
-  const Ways found = cycles_in(all);
+  const ChipLinks found = cycles_in(all);
   const bool whole = !found.front().empty() && regular(all) && all.front().size() % 2 == 0;
   return whole ? all : found;
 }
@@ -130,15 +130,15 @@ std::optional<ChipRings> chip_rings(const Topology& topology, const std::vector<
     if (topology.node_of(chip) != topology.node_of(chips.front())) return {};
   if (chips.size() < 2) return {};
 
-  const Ways used = used_ways(ways_between(topology, chips));
+  const ChipLinks used = ring_links(links_between(topology, chips));
   if (used.front().empty()) return {};
   ChipRings out;
   out.chips = static_cast<std::int64_t>(chips.size());
   out.ways = static_cast<std::int64_t>(used.front().size());
   for (const auto& of : used)
-    for (const Way& way : of) {
-      out.links.push_back(way.link);
-      out.hop = std::max(out.hop, topology.link(way.link).latency);
+    for (const ChipLink& chip_link : of) {
+      out.links.push_back(chip_link.link);
+      out.hop = std::max(out.hop, topology.link(chip_link.link).latency);
     }
   return out;
 }

@@ -13,7 +13,7 @@ namespace tandem::sim {
 namespace {
 
 /// A role at one end of a port.
-using Party = std::pair<std::uint32_t, PortEnd>;
+using PortMember = std::pair<std::uint32_t, PortEnd>;
 
 class QuotientBuilder {
  public:
@@ -26,7 +26,7 @@ class QuotientBuilder {
     place_uses();
     count_uses();
     merge_links(out_.links, out_.uses);
-    find_parties();
+    find_members();
     find_contention();
     for (std::uint32_t role = 0; role < f_.folding.ranks.size(); ++role) place_slots(role);
     return std::move(out_);
@@ -66,25 +66,25 @@ class QuotientBuilder {
     uses.resize(kept);
   }
 
-  void find_parties() {
+  void find_members() {
     for (std::uint32_t c = 0; c < out_.transfer_classes; ++c) {
-      std::vector<Party> parties;
+      std::vector<PortMember> members;
       const Transfer& w = transfer(c);
       for (std::size_t m = 0; m < w.members.size(); ++m)
-        parties.emplace_back(f_.folding.ranks.of[f_.transfer_map.member(f_.folding.transfers.first[c], m)],
+        members.emplace_back(f_.folding.ranks.of[f_.transfer_map.member(f_.folding.transfers.first[c], m)],
                              2 * w.port + (w.directed && m == 1 ? 1 : 0));
-      std::sort(parties.begin(), parties.end());
-      parties.erase(std::unique(parties.begin(), parties.end()), parties.end());
-      parties_.push_back(std::move(parties));
+      std::sort(members.begin(), members.end());
+      members.erase(std::unique(members.begin(), members.end()), members.end());
+      members_.push_back(std::move(members));
     }
   }
 
   /// Whether two transfer classes never run at once, because some role takes part in both and never at once.
   bool take_turns(std::uint32_t a, std::uint32_t b) const {
-    if (parties_[a].size() > parties_[b].size()) std::swap(a, b);
-    const std::vector<Party> &few = parties_[a], &many = parties_[b];
-    for (const Party& x : few)
-      for (auto y = std::lower_bound(many.begin(), many.end(), Party{x.first, 0}); y != many.end() && y->first == x.first; ++y)
+    if (members_[a].size() > members_[b].size()) std::swap(a, b);
+    const std::vector<PortMember> &few = members_[a], &many = members_[b];
+    for (const PortMember& x : few)
+      for (auto y = std::lower_bound(many.begin(), many.end(), PortMember{x.first, 0}); y != many.end() && y->first == x.first; ++y)
         if (!exclusion_.at_once(stage(x.first), x.second, y->second)) return true;
     return false;
   }
@@ -214,7 +214,7 @@ class QuotientBuilder {
     for (auto& chain : e.chains)
       for (Segment& s : chain) s.uses += first_use_[transfer_class];
     e.alone = time_alone(e.chains, out_.uses, out_.links) + e.tail;
-    e.parties = static_cast<std::uint32_t>(parties_[transfer_class].size());
+    e.parties = static_cast<std::uint32_t>(members_[transfer_class].size());
     const bool two_chains = !e.chains[0].empty() && !e.chains[1].empty();
     e.contends =
         (contends_[transfer_class] || (two_chains && overlaps(e))) && !(e.chains[0].empty() && e.chains[1].empty());
@@ -236,7 +236,7 @@ class QuotientBuilder {
   Exclusion exclusion_;
   Quotient out_;
   std::vector<std::uint32_t> first_use_;
-  std::vector<std::vector<Party>> parties_;
+  std::vector<std::vector<PortMember>> members_;
   std::vector<bool> contends_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> of_message_;
   std::map<std::pair<std::uint32_t, Duration>, std::uint32_t> of_duration_;

@@ -104,13 +104,13 @@ Classes SplitClasses::numbered() const {
   return out;
 }
 
-void Touched::add_all() {
+void MemberSet::add_all() {
   is_.assign(is_.size(), true);
   list_.resize(is_.size());
   std::iota(list_.begin(), list_.end(), 0U);
 }
 
-std::vector<std::uint32_t> Touched::take() {
+std::vector<std::uint32_t> MemberSet::take() {
   for (const std::uint32_t member : list_) is_[member] = false;
   return std::exchange(list_, {});
 }

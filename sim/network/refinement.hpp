@@ -37,9 +37,9 @@ class SplitClasses {
 };
 
 /// A set of members that is filled anew in every round.
-class Touched {
+class MemberSet {
  public:
-  explicit Touched(std::size_t members) : is_(members) {}
+  explicit MemberSet(std::size_t members) : is_(members) {}
 
   void add(std::size_t member) {
     if (is_[member]) return;
@@ -77,7 +77,7 @@ class Refinement {
 
   const TransferMap& transfer_map_;
   SplitClasses ranks_, transfers_, links_;
-  Touched ranks_touched_, transfers_touched_, links_touched_;
+  MemberSet ranks_touched_, transfers_touched_, links_touched_;
   std::vector<colour::Hash> flows_;           ///< by link: hash sum over the flows that cross it
   std::vector<std::uint32_t> first_, crossing_;  ///< transfers that cross each link; empty until needed
 };

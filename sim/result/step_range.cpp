@@ -22,7 +22,7 @@ constexpr const char* kBound = "the device has no calibration (give it one of to
 constexpr int kEnough = 8;  // records from which a situation is used alone
 constexpr double kTail = (1 - kRangeShare) / 2;  // of outcomes below a range, and above it
 
-struct Vote {
+struct WeightedError {
   double error, weight;
 };
 using Entries = std::vector<const ErrorEntry*>;
@@ -47,23 +47,23 @@ std::map<std::string, int> sources_of(const Entries& entries) {
 double rescaled(double error, double ratio) { return std::log1p(std::min(ratio, 1.0) * std::expm1(error)); }
 
 /// Shares `weight` evenly over sources, and a source's share over its entries by their records.
-void add_votes(std::vector<Vote>& votes, const Entries& entries, double weight, std::optional<double> host_share) {
+void add_errors(std::vector<WeightedError>& errors, const Entries& entries, double weight, std::optional<double> host_share) {
   const auto sources = sources_of(entries);
   for (const ErrorEntry* e : entries) {
     const double share = static_cast<double>(e->records) / sources.at(e->source) / static_cast<double>(sources.size());
     const bool by_share = e->situation == kHostBound && e->host_share > 0 && host_share.has_value();
     const double each = weight * share / static_cast<double>(e->quantiles.size());
-    for (double q : e->quantiles) votes.push_back({by_share ? rescaled(q, *host_share / e->host_share) : q, each});
+    for (double q : e->quantiles) errors.push_back({by_share ? rescaled(q, *host_share / e->host_share) : q, each});
   }
 }
 
-/// Of ascending votes.
-double quantile(const std::vector<Vote>& votes, double share) {
+/// Of ascending errors.
+double quantile(const std::vector<WeightedError>& errors, double share) {
   double whole = 0, sum = 0;
-  for (const Vote& v : votes) whole += v.weight;
-  for (const Vote& v : votes)
+  for (const WeightedError& v : errors) whole += v.weight;
+  for (const WeightedError& v : errors)
     if ((sum += v.weight) >= share * whole * (1 - 1e-12)) return v.error;
-  return votes.back().error;
+  return errors.back().error;
 }
 
 int records(const Entries& entries) {
@@ -72,7 +72,7 @@ int records(const Entries& entries) {
   return n;
 }
 
-/// Ratio of Student's prediction interval to the normal one for `sources` votes: a few votes understate the spread of the next one.
+/// Ratio of Student's prediction interval to the normal one for `sources` errors: a few errors understate the spread of the next one.
 double widened(std::size_t sources) {
   if (sources < 2) return 1;
   const double n = static_cast<double>(sources);
@@ -155,9 +155,9 @@ Unseen unseen(const ErrorBook& book, const RangeQuestion& q) {
   return out;
 }
 
-/// What is known of a prediction's error: votes or, without any, a default range.
+/// What is known of a prediction's error: errors or, without any, a default range.
 struct Evidence {
-  std::vector<Vote> votes;  ///< ascending
+  std::vector<WeightedError> errors;  ///< ascending
   double wider = 1;
   const DefaultRange* standard = nullptr;
 
@@ -174,7 +174,7 @@ boost::math::normal default_errors(const DefaultRange& range) {
 }
 
 double Evidence::quantile(double share) const {
-  if (standard == nullptr) return wider * sim::quantile(votes, share);
+  if (standard == nullptr) return wider * sim::quantile(errors, share);
   if (share == kTail) return wider * standard->low;  // exactly
   return wider * (share == 1 - kTail ? standard->high : boost::math::quantile(default_errors(*standard), share));
 }
@@ -182,7 +182,7 @@ double Evidence::quantile(double share) const {
 double Evidence::share(double error) const {
   if (standard != nullptr) return boost::math::cdf(default_errors(*standard), error / wider);
   double whole = 0, within = 0;
-  for (const Vote& v : votes) {
+  for (const WeightedError& v : errors) {
     whole += v.weight;
     if (wider * v.error <= error) within += v.weight;
   }
@@ -261,9 +261,9 @@ class Answer {
     const Entries others = select(book_, [&](const ErrorEntry& e) { return e.device != q_.device && !is_left_out(e, q_); });
     const std::size_t sources = sources_of(used).size();
     Evidence out;
-    add_votes(out.votes, used, static_cast<double>(sources), q_.host_share);
-    add_votes(out.votes, others, 1, q_.host_share);
-    std::ranges::sort(out.votes, {}, &Vote::error);
+    add_errors(out.errors, used, static_cast<double>(sources), q_.host_share);
+    add_errors(out.errors, others, 1, q_.host_share);
+    std::ranges::sort(out.errors, {}, &WeightedError::error);
     out.wider = widened(sources + (others.empty() ? 0 : 1)) * factor();
     return out;
   }
@@ -274,8 +274,8 @@ class Answer {
   Evidence of_situation() const {
     const std::size_t sources = sources_of(everywhere_).size();
     Evidence out;
-    add_votes(out.votes, everywhere_, static_cast<double>(sources), q_.host_share);
-    std::ranges::sort(out.votes, {}, &Vote::error);
+    add_errors(out.errors, everywhere_, static_cast<double>(sources), q_.host_share);
+    std::ranges::sort(out.errors, {}, &WeightedError::error);
     out.wider = widened(sources) * factor();
     return out;
   }

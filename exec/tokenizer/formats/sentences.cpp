@@ -27,11 +27,11 @@ void require_good(const std::string& file, const sentencepiece::util::Status& st
 }
 
 /// What goes before and behind a text; -1: nothing.
-struct Around {
+struct BoundaryTokens {
   int begin = -1, end = -1;
 };
 
-Around read_around(const std::string& folder, const sentencepiece::SentencePieceProcessor& processor) {
+BoundaryTokens read_boundary_tokens(const std::string& folder, const sentencepiece::SentencePieceProcessor& processor) {
   const TokenizerConfiguration configuration(folder);
   const std::string kind = configuration.require_class({"sentencepiece", "LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer", "T5Tokenizer"});
   const bool t5 = kind == "T5Tokenizer" || (kind == "sentencepiece" && processor.bos_id() < 0);
@@ -55,7 +55,7 @@ std::map<std::string, std::int32_t, std::less<>> added_to(const std::string& fol
 class Sentences final : public Tokenizer {
  public:
   Sentences(const TokenizerFiles& files, std::unique_ptr<sentencepiece::SentencePieceProcessor> processor)
-      : file_(files.file), processor_(std::move(processor)), around_(read_around(files.folder, *processor_)),
+      : file_(files.file), processor_(std::move(processor)), boundary_(read_boundary_tokens(files.folder, *processor_)),
         added_(added_to(files.folder, *processor_)) {}
 
   void encode(std::string_view text, bool special, std::vector<std::int32_t>& ids) override {
@@ -65,9 +65,9 @@ class Sentences final : public Tokenizer {
         throw ConfigError(Problem{file_, token, std::to_string(id), "the text has this token, which files beside the model add and sentencepiece cuts",
                                   "give a tokenizer.json: transformers writes one (save_pretrained)"});
     require_good(file_, processor_->Encode(text, &pieces_));
-    if (special && around_.begin >= 0) ids.push_back(around_.begin);
+    if (special && boundary_.begin >= 0) ids.push_back(boundary_.begin);
     ids.insert(ids.end(), pieces_.begin(), pieces_.end());
-    if (special && around_.end >= 0) ids.push_back(around_.end);
+    if (special && boundary_.end >= 0) ids.push_back(boundary_.end);
   }
 
   std::optional<std::int32_t> id_of(std::string_view token) const override {
@@ -81,7 +81,7 @@ class Sentences final : public Tokenizer {
     return size;
   }
   std::vector<std::string> notes() const override {
-    const std::string begin = name(around_.begin), end = name(around_.end);
+    const std::string begin = name(boundary_.begin), end = name(boundary_.end);
     if (begin.empty() && end.empty()) return {};
     return {file_ + ": as special tokens, " + (begin.empty() ? "" : begin + " begins") + (begin.empty() || end.empty() ? "" : " and ") + (end.empty() ? "" : end + " ends") +
             " each text; add_bos_token and add_eos_token in tokenizer_config.json beside it change that"};
@@ -93,7 +93,7 @@ class Sentences final : public Tokenizer {
 
   std::string file_;
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
-  Around around_;
+  BoundaryTokens boundary_;
   std::map<std::string, std::int32_t, std::less<>> added_;
   std::vector<int> pieces_;
 };

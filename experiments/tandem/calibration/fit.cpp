@@ -81,10 +81,10 @@ double mean_absolute(const LogErrors& errors) {
 using BySource = std::vector<LogErrors>;
 
 /// Indices of the sources that a fit omits.
-using Without = std::vector<std::size_t>;
+using OmittedSources = std::vector<std::size_t>;
 
 /// Mean over sources of their mean absolute errors.
-double cost_of(const BySource& errors, const Without& without) {
+double cost_of(const BySource& errors, const OmittedSources& without) {
   double sum = 0;
   int n = 0;
   for (std::size_t s = 0; s < errors.size(); ++s)
@@ -125,7 +125,7 @@ struct LinearModel {
       if (largest_sensitivity(i).change < kInsensitive) out.push_back(i);
     return out;
   }
-  double cost(const Point& p, const Without& without) const {
+  double cost(const Point& p, const OmittedSources& without) const {
     BySource moved = errors;
     for (std::size_t i = 0; i < p.size(); ++i)
       for (std::size_t s = 0; s < moved.size() && p[i] != at[i]; ++s)
@@ -133,7 +133,7 @@ struct LinearModel {
     return cost_of(moved, without);
   }
   /// The best point within `reach` steps of every constant. Constants that no source feels keep their place, as do those `held`.
-  Point best(int reach, const Without& without, std::vector<std::size_t> held = {}) const {
+  Point best(int reach, const OmittedSources& without, std::vector<std::size_t> held = {}) const {
     std::ranges::copy(unidentified(), std::back_inserter(held));
     const auto holds = [&](const Point& p) {
       return std::all_of(held.begin(), held.end(), [&](std::size_t i) { return p[i] == at[i]; });
@@ -161,7 +161,7 @@ class Search {
     return best_;
   }
   /// The best point near the model's, without some sources, if the simulator confirms that it is better; else the model's own.
-  Point best_near(const LinearModel& model, const Without& without) {
+  Point best_near(const LinearModel& model, const OmittedSources& without) {
     const double before = cost_of(model.errors, without);
     for (int reach = kNear; reach > 0; reach /= 2)
       if (Point next = model.best(reach, without); cost_of(sampled(next), without) < before) return next;
@@ -338,7 +338,7 @@ Fit fit_to_sample(const ConstantsFile& file, const FitCases& cases, const FitOpt
 }
 
 /// Sources grouped by a key, in order of first appearance.
-using Groups = std::vector<std::pair<std::string, Without>>;
+using Groups = std::vector<std::pair<std::string, OmittedSources>>;
 
 Groups groups_of(const std::vector<Source>& sources, const OneSource& together) {
   Groups out;

@@ -36,7 +36,7 @@ constexpr std::int64_t kProgressSteps = 1000;
 constexpr double kCudaSeconds = 240, kCudaQuickSeconds = 60;
 
 /// Shows what is being measured, and the progress.
-class Teller {
+class MeasureLog {
  public:
   void operator()(const std::string& what, double done) {
     if (what != last_) log("measuring " + what);
@@ -54,8 +54,8 @@ CostTable measure_cpu(const Options& o) {
   options.quick = o.quick;
   options.dtypes.clear();
   for (const std::string& p : o.precisions) options.dtypes.push_back(*dtype_from_name(p));
-  Teller teller;
-  options.progress = std::ref(teller);
+  MeasureLog progress_log;
+  options.progress = std::ref(progress_log);
   options.stop = [] { return InterruptWatch::pressed(); };
   return exec::measure_cpu(options);
 }
@@ -75,8 +75,8 @@ CostTable measure_cuda(const Options& o) {
   options.device = o.name;
   options.seconds = o.seconds > 0 ? o.seconds : o.quick ? kCudaQuickSeconds : kCudaSeconds;
   options.wanted = operations_of(o.plans);
-  Teller teller;
-  options.progress = std::ref(teller);
+  MeasureLog progress_log;
+  options.progress = std::ref(progress_log);
   options.stop = [] { return InterruptWatch::pressed(); };
   return exec::measure_cuda(options);
 }

@@ -146,12 +146,12 @@ void leave_modules_out(const Plan& plan, const std::string& file, json& config, 
 }
 
 /// Why a type does not say a plan's model.
-struct Unsaid {
+struct TypeMismatch {
   std::vector<Problem> problems;  ///< none: it does
   bool compared = false;          ///< they are all fields that differ
 };
 
-Unsaid unsaid_by_type(const Plan& plan, const huggingface::WeightTable& table, const json& config) {
+TypeMismatch type_mismatch(const Plan& plan, const huggingface::WeightTable& table, const json& config) {
   const std::string file = plan.file, name = "type " + table.type;
   std::vector<Problem> out;
   try {
@@ -237,7 +237,7 @@ HubModel hub_model_of_plan(const Plan& plan, const std::string& type) {
     huggingface::WeightTable table = huggingface::weight_table(name);
     require_no_towers(table);
     json config = huggingface::config_of(table, whole);
-    const auto [problems, compared] = unsaid_by_type(plan, table, config);
+    const auto [problems, compared] = type_mismatch(plan, table, config);
     if (problems.empty()) {
       table = huggingface::for_configuration(std::move(table), config);
       HubModel model{std::move(table), std::make_shared<const json>(std::move(config)), {}};

@@ -11,15 +11,15 @@
 namespace tandem::import {
 namespace {
 
-constexpr std::size_t kHead = 4096, kPortion = std::size_t{1} << 20;  // bytes that tell JSON from a log; sifted at once
+constexpr std::size_t kHead = 4096, kPortion = std::size_t{1} << 20;  // bytes that tell JSON from a log; read at once
 
 constexpr std::string_view kDots = " ...";  // between an argument's printed name and its value
 
 /// Keeps the needed lines of a log that arrives in portions.
-class Sieve {
+class LineFilter {
  public:
   /// Takes the complete lines off `text`, or all of it: at the end, and where one line is a whole portion.
-  void sift(std::string& text, bool all) {
+  void add_lines(std::string& text, bool all) {
     const std::size_t newline = text.rfind('\n');
     const std::size_t end = all || newline == std::string::npos ? text.size() : newline + 1;
     for (std::size_t at = 0; at < end;) {
@@ -53,18 +53,18 @@ std::string read_log(const std::string& path, std::size_t most) {
   InputFile file(path);
   if (is_json(file.head(kHead))) return file.whole(most);
   std::string text;
-  Sieve sieve;
+  LineFilter filter;
   bool is_long = false;
   for (std::string_view block = file.block(); !block.empty(); block = file.block()) {
     text += block;
     is_long = is_long || text.size() > most;
-    if (is_long && text.size() > kPortion) sieve.sift(text, false);
-    if (sieve.kept.size() > most)
+    if (is_long && text.size() > kPortion) filter.add_lines(text, false);
+    if (filter.kept.size() > most)
       throw ConfigError(Problem{path, "", "", "has more than " + std::to_string(most >> 20) + " MiB of arguments and step times", "give a part of the log"});
   }
   if (!is_long) return text;
-  sieve.sift(text, true);
-  return std::move(sieve.kept);
+  filter.add_lines(text, true);
+  return std::move(filter.kept);
 }
 
 }  // namespace tandem::import

@@ -17,7 +17,7 @@ namespace tandem::program {
 namespace {
 
 /// An error that process 0 has reported for another process.
-struct ToldElsewhere {
+struct ReportedError {
   ExitCode code;
   std::string text;
 };
@@ -95,7 +95,7 @@ ExitCode watched(exec::World& world, const std::function<ExitCode(exec::World&)>
 ExitCode conclude(exec::World& world, const std::function<ExitCode(exec::World&)>& train) {
   try {
     return watched(world, train);
-  } catch (const ToldElsewhere& e) {
+  } catch (const ReportedError& e) {
     print_error(e.text);
     return e.code;
   } catch (...) {
@@ -161,7 +161,7 @@ void prepare_together(exec::World& world, const std::function<void()>& prepare) 
   code = exec::Unpacker(decided).get<int>();
   if (code == 0) return;
   if (mine && world.control().first()) std::rethrow_exception(mine);
-  throw ToldElsewhere{static_cast<ExitCode>(code), text};
+  throw ReportedError{static_cast<ExitCode>(code), text};
 }
 
 void require_same(exec::World& world, const std::vector<std::pair<std::string, std::string>>& things) {

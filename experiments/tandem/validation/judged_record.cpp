@@ -24,9 +24,9 @@ constexpr double kTera = 1e12;
 constexpr std::string_view kUnverified = "not verified: ";  // prefix of notes about unconfirmed facts
 
 /// What the measuring tool would have reported for a plan's roles.
-class Gauge {
+class ReportedMemory {
  public:
-  Gauge(const TaskGraph& graph, const Device& device, Bytes libraries, const std::string& kind)
+  ReportedMemory(const TaskGraph& graph, const Device& device, Bytes libraries, const std::string& kind)
       : graph_(graph), device_(device), libraries_(libraries), kind_(kind), reserved_(graph.programs.size()) {}
 
   /// A framework's allocator also counts the libraries' workspaces, and the device everything beside the allocator.
@@ -70,10 +70,10 @@ bool was_read(const RolePrediction& role, const std::string& rank, std::int64_t 
 double peak_memory(const Prediction& p, const Measurement& m, const Plan& plan, const TaskGraph& graph,
                    const Topology& topology) {
   const auto stages = static_cast<std::int64_t>(graph.programs.size());
-  Gauge gauge(graph, topology.device(), sim::library_memory(plan, topology.device()), m.memory_kind);
+  ReportedMemory reported_memory(graph, topology.device(), sim::library_memory(plan, topology.device()), m.memory_kind);
   Bytes peak;
   for (const RolePrediction& role : p.roles)
-    if (was_read(role, m.memory_rank, stages, topology)) peak = std::max(peak, gauge.of(role));
+    if (was_read(role, m.memory_rank, stages, topology)) peak = std::max(peak, reported_memory.of(role));
   return static_cast<double>(peak.count());
 }
 
