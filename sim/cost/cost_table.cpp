@@ -176,13 +176,13 @@ std::string measured_as(const Op& op) {
 
 }  // namespace
 
-CostSurface::CostSurface(const std::vector<CostSample>& samples) : law_(samples) {
+CostSurface::CostSurface(const std::vector<CostSample>& samples) : fit_(samples) {
   low_ = high_ = sizes_of(samples.front().op);
   for (const CostSample& s : samples) {
-    misses_.push_back({sizes_of(s.op), std::log(s.seconds / law_.seconds(s.op, s.dtype))});
+    residuals_.push_back({sizes_of(s.op), std::log(s.seconds / fit_.seconds(s.op, s.dtype))});
     for (std::size_t i = 0; i < low_.size(); ++i) {
-      low_[i] = std::min(low_[i], misses_.back().size[i]);
-      high_[i] = std::max(high_[i], misses_.back().size[i]);
+      low_[i] = std::min(low_[i], residuals_.back().size[i]);
+      high_[i] = std::max(high_[i], residuals_.back().size[i]);
     }
   }
 }
@@ -190,8 +190,8 @@ CostSurface::CostSurface(const std::vector<CostSample>& samples) : law_(samples)
 double CostSurface::correction(const std::vector<double>& size) const {
   constexpr double kSame = 1e-12, kDamping = 1e-2;
   LinearFit fit(size.size() + 1);
-  double weights = 0, least = misses_.front().log_ratio, most = least;
-  for (const Miss& m : misses_) {
+  double weights = 0, least = residuals_.front().log_ratio, most = least;
+  for (const Residual& m : residuals_) {
     const double d2 = squared_distance(m.size, size);
     if (d2 < kSame) return m.log_ratio;
     const double weight = 1 / (d2 * d2);
@@ -209,7 +209,7 @@ double CostSurface::seconds(const Op& op, DType dtype) const {
   Sizes size = sizes_of(op);
   require(size.size() == low_.size(), "an operation has the dimensions of the samples of its kind");
   for (std::size_t i = 0; i < size.size(); ++i) size[i] = std::clamp(size[i], low_[i], high_[i]);
-  return law_.seconds(op, dtype) * std::exp(correction(size));
+  return fit_.seconds(op, dtype) * std::exp(correction(size));
 }
 
 MeasuredCosts::MeasuredCosts(const CostTable& table) {

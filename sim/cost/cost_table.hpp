@@ -7,29 +7,29 @@
 #include <vector>
 
 #include "reports/prediction/cost_table.hpp"
-#include "sim/cost/cost_law.hpp"
+#include "sim/cost/cost_fit.hpp"
 
 namespace tandem::sim {
 
-/// Samples of one form of one kind of operation in one type: a law fitted to all of them, and its error at each.
+/// Samples of one form of one kind of operation in one type: a formula fitted to all of them, and its residual at each.
 class CostSurface {
  public:
   /// At least one sample, no two of equal dimensions.
   explicit CostSurface(const std::vector<CostSample>& samples);
 
-  /// Exact at a sample. Between samples the law times a correction: a local fit of its errors, linear in the logarithms of the
-  /// dimensions and weighted by nearness. Beyond the samples it takes the correction of the nearest border.
+  /// Exact at a sample. Between samples the formula times a correction: a local fit of its residuals, linear in the
+  /// logarithms of the dimensions and weighted by nearness. Beyond the samples it takes the correction of the nearest border.
   double seconds(const Op& op, DType dtype) const;
 
  private:
-  struct Miss {
+  struct Residual {
     std::vector<double> size;   ///< log2 of the dimensions
-    double log_ratio;           ///< log of the sample's seconds over the law's
+    double log_ratio;           ///< log of the sample's seconds over the formula's
   };
   double correction(const std::vector<double>& size) const;
 
-  CostLaw law_;
-  std::vector<Miss> misses_;
+  CostFit fit_;
+  std::vector<Residual> residuals_;
   std::vector<double> low_, high_;   ///< range of the sizes
 };
 

@@ -1,4 +1,4 @@
-#include "sim/cost/cost_law.hpp"
+#include "sim/cost/cost_fit.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -106,8 +106,8 @@ Op resized(const Op& op, const std::vector<double>& dims) {
   return out;
 }
 
-CostLaw::CostLaw(const std::vector<CostSample>& samples) {
-  require(!samples.empty(), "a cost law needs a sample");
+CostFit::CostFit(const std::vector<CostSample>& samples) {
+  require(!samples.empty(), "a cost formula needs a sample");
   std::vector<std::vector<double>> rows;
   for (const CostSample& s : samples) {
     rows.push_back(terms(s.op, s.dtype));
@@ -125,7 +125,7 @@ CostLaw::CostLaw(const std::vector<CostSample>& samples) {
   for (std::size_t i = 0; i < scale.size(); ++i) coefficients_[i] = scale[i] > 0 ? coefficients_[i] / scale[i] : 0;
 }
 
-double CostLaw::seconds(const Op& op, DType dtype) const {
+double CostFit::seconds(const Op& op, DType dtype) const {
   const std::vector<double> t = terms(op, dtype);
   require(t.size() == coefficients_.size(), "an operation has the dimensions of the samples of its kind");
   double sum = 0;
