@@ -8,7 +8,7 @@
 #include "exec/cpu/dropout.hpp"
 #include "exec/cpu/head_matrix.hpp"
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/room.hpp"
+#include "exec/cpu/scratch.hpp"
 #include "exec/cpu/split.hpp"
 #include "exec/shared/alibi.hpp"
 #include "exec/shared/soft_cap.hpp"
@@ -60,7 +60,7 @@ class Rows {
     return {place.sequence, place.head, at, places.first_visible(place.sequence, at), places.visible(at)};
   }
   // Scratch memory for a matrix [queries of a block, keys].
-  Room<T> room() const { return Room<T>(std::min(kBlock, dims.seq) * dims.key_count()); }
+  ScratchArray<T> block_scores() const { return ScratchArray<T>(std::min(kBlock, dims.seq) * dims.key_count()); }
   std::int64_t stride() const { return dims.key_count(); }
 
   // matrix[i,k] = factor rows[i] of_keys[k]^T for the block's queries and keys; vectors have `dim` elements.
@@ -172,8 +172,10 @@ class Forward {
         sinks_(op.sinks ? call.in<T>(2) : nullptr) {}
 
   void run() const {
-    const auto make = [&] { return Rooms{rows_.room(), Room<T>(kBlock * op_.dims.value_width()), std::vector<Sum>(kBlock)}; };
-    rows_.each_group(false, make, [&](Rooms& rooms, std::int64_t s, std::int64_t g) { group(s, g, rooms); });
+    const auto make = [&] {
+      return Buffers{rows_.block_scores(), ScratchArray<T>(kBlock * op_.dims.value_width()), std::vector<Sum>(kBlock)};
+    };
+    rows_.each_group(false, make, [&](Buffers& buffers, std::int64_t s, std::int64_t g) { group(s, g, buffers); });
   }
 
  private:
@@ -186,37 +188,37 @@ class Forward {
   };
 
   // Scratch memory of a thread: weights and mixed values of a block's queries, and their sums.
-  struct Rooms {
-    Room<T> weights, parts;
+  struct Buffers {
+    ScratchArray<T> weights, parts;
     std::vector<Sum> sums;
   };
 
-  void group(std::int64_t s, std::int64_t g, Rooms& rooms) const {
+  void group(std::int64_t s, std::int64_t g, Buffers& buffers) const {
     const std::int64_t per_group = rows_.places.queries_of_group();
     Keys all{{kv_, rows_.places.key(s, g), op_.dims.head_dim}, {kv_, rows_.places.value(s, g), op_.dims.value_width()}};
-    for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) head(s, h, all, rooms);
+    for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) head(s, h, all, buffers);
   }
-  void head(std::int64_t s, std::int64_t h, Keys& all, Rooms& rooms) const {
+  void head(std::int64_t s, std::int64_t h, Keys& all, Buffers& buffers) const {
     HeadMatrix<const T> queries(q_, rows_.places.query(s, h), op_.dims.head_dim);
     const HeadRows context = rows_.places.context(s, h);
     rows_.each_block(s, [&](const Block& b) {
-      if (b.width() > 0) weigh({s, h, b}, queries, all, rooms);
+      if (b.width() > 0) weigh({s, h, b}, queries, all, buffers);
       for (std::int64_t i = 0; i < b.count; ++i) {
         const Query query = rows_.query({s, h, b}, i);
         const Result<T> to{context_ + context.at(query.at), stats_ + rows_.statistic(s, h, query.at), op_.dims.value_width()};
-        if (query.seen() > 0) put(rooms, i, to);
+        if (query.seen() > 0) put(buffers, i, to);
         else if (op_.ring_step <= 0) to.nothing();
       }
     });
   }
   // Computes the mixed values of a block's queries.
-  void weigh(const Place& at, HeadMatrix<const T>& queries, Keys& all, Rooms& rooms) const {
+  void weigh(const Place& at, HeadMatrix<const T>& queries, Keys& all, Buffers& buffers) const {
     const Block& b = at.block;
-    rows_.write_by_key(b, op_.dims.head_dim, queries.factor(false, b.first), all.keys, rows_.scale, rooms.weights.data());
+    rows_.write_by_key(b, op_.dims.head_dim, queries.factor(false, b.first), all.keys, rows_.scale, buffers.weights.data());
     for (std::int64_t i = 0; i < b.count; ++i)
-      rooms.sums[static_cast<std::size_t>(i)] = row(at, i, rooms.weights.data() + i * rows_.stride());
-    multiply(Product<T>{b.count, op_.dims.value_width(), b.width(), {rooms.weights.data() + b.from, rows_.stride()},
-                        all.values.factor(false, b.from), rooms.parts.data(), op_.dims.value_width()});
+      buffers.sums[static_cast<std::size_t>(i)] = row(at, i, buffers.weights.data() + i * rows_.stride());
+    multiply(Product<T>{b.count, op_.dims.value_width(), b.width(), {buffers.weights.data() + b.from, rows_.stride()},
+                        all.values.factor(false, b.from), buffers.parts.data(), op_.dims.value_width()});
   }
   // Turns a query's scores into weights, not yet divided by their sum.
   Sum row(const Place& at, std::int64_t i, T* row) const {
@@ -235,9 +237,9 @@ class Forward {
     rows_.clear_unseen(at.block, query, row);
     return {top, sum};
   }
-  void put(const Rooms& rooms, std::int64_t i, const Result<T>& to) const {
-    const T* part = rooms.parts.data() + i * op_.dims.value_width();
-    const auto [top, sum] = rooms.sums[static_cast<std::size_t>(i)];
+  void put(const Buffers& buffers, std::int64_t i, const Result<T>& to) const {
+    const T* part = buffers.parts.data() + i * op_.dims.value_width();
+    const auto [top, sum] = buffers.sums[static_cast<std::size_t>(i)];
     op_.ring_step > 0 ? to.merge(part, sum, top) : to.write(part, sum, top);
   }
 
@@ -261,19 +263,21 @@ class Backward {
 
   // A sink's gradient is a sum over sequences, so they run in order.
   void run() const {
-    const auto make = [&] { return Rooms{rows_.room(), rows_.room(), Room<T>(op_.soft_cap > 0 ? op_.dims.key_count() : 0)}; };
-    rows_.each_group(op_.sinks, make, [&](Rooms& rooms, std::int64_t s, std::int64_t g) { group(s, g, rooms); });
+    const auto make = [&] {
+      return Buffers{rows_.block_scores(), rows_.block_scores(), ScratchArray<T>(op_.soft_cap > 0 ? op_.dims.key_count() : 0)};
+    };
+    rows_.each_group(op_.sinks, make, [&](Buffers& buffers, std::int64_t s, std::int64_t g) { group(s, g, buffers); });
   }
 
  private:
   // Keys and values of a group and their gradients, one row per key.
   struct Keys {
     HeadMatrix<const T> keys, values;
-    Room<T> dkeys, dvalues;
+    ScratchArray<T> dkeys, dvalues;
   };
   // Scratch memory of a thread: probabilities, score gradients, and derivatives of the soft cap.
-  struct Rooms {
-    Room<T> p, ds, slopes;
+  struct Buffers {
+    ScratchArray<T> p, ds, slopes;
   };
   // The per-query operands of one head.
   struct Queries {
@@ -287,58 +291,58 @@ class Backward {
     HeadMatrix<T>& dq;
   };
 
-  void group(std::int64_t s, std::int64_t g, const Rooms& rooms) const {
+  void group(std::int64_t s, std::int64_t g, const Buffers& buffers) const {
     const std::int64_t per_group = rows_.places.queries_of_group(), dim = op_.dims.head_dim, wide = op_.dims.value_width();
     const HeadRows key = rows_.places.key(s, g), value = rows_.places.value(s, g);
-    Keys all{{kv_, key, dim}, {kv_, value, wide}, Room<T>(key.count * dim), Room<T>(key.count * wide)};
+    Keys all{{kv_, key, dim}, {kv_, value, wide}, ScratchArray<T>(key.count * dim), ScratchArray<T>(key.count * wide)};
     std::fill_n(all.dkeys.data(), key.count * dim, T{0});
     std::fill_n(all.dvalues.data(), key.count * wide, T{0});
-    for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) head(s, h, all, rooms);
+    for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) head(s, h, all, buffers);
     put(all.dkeys, dim, key);
     put(all.dvalues, wide, value);
   }
-  void put(const Room<T>& rows, std::int64_t dim, const HeadRows& to) const {
+  void put(const ScratchArray<T>& rows, std::int64_t dim, const HeadRows& to) const {
     const bool add = op_.ring_step > 0;
     for (std::int64_t k = 0; k < to.count; ++k) {
       T* at = dkv_ + to.at(k);
       each(dim, [=, from = rows.data() + k * dim](std::int64_t d) { at[d] = add ? at[d] + from[d] : from[d]; });
     }
   }
-  void head(std::int64_t s, std::int64_t h, Keys& all, const Rooms& rooms) const {
+  void head(std::int64_t s, std::int64_t h, Keys& all, const Buffers& buffers) const {
     const HeadRows query = rows_.places.query(s, h), context = rows_.places.context(s, h);
     const std::int64_t dim = op_.dims.head_dim, wide = op_.dims.value_width();
     Queries in{{q_, query, dim}, {dcontext_, context, wide}, {context_, context, wide}};
     HeadMatrix<T> dq(dq_, query, dim);
     rows_.each_block(s, [&](const Block& b) {
-      if (b.width() > 0) return block({s, h, b}, {in, all, dq}, rooms);
+      if (b.width() > 0) return block({s, h, b}, {in, all, dq}, buffers);
       if (op_.ring_step <= 0)
         for (std::int64_t i = 0; i < b.count; ++i) std::fill_n(dq.row(b.first + i), dim, T{0});
     });
     dq.put();
   }
   // With mask m and context c: dv += (m p) dc, ds = p (m dp - sum c dc); dq and dk follow as for any product.
-  void block(const Place& at, const Operands& of, const Rooms& rooms) const {
+  void block(const Place& at, const Operands& of, const Buffers& buffers) const {
     const Block& b = at.block;
     auto& [in, all, dq] = of;
     const Factor<T> q = in.q.factor(false, b.first), dc = in.dcontext.factor(false, b.first);
     const std::int64_t dim = op_.dims.head_dim, wide = op_.dims.value_width();
-    rows_.write_by_key(b, dim, q, all.keys, rows_.scale, rooms.p.data());
-    rows_.write_by_key(b, wide, dc, all.values, T{1}, rooms.ds.data());
-    for (std::int64_t i = 0; i < b.count; ++i) row(at, i, in, rooms);
-    add_by_key(b, wide, rooms.p.data(), dc, T{1}, all.dvalues);
-    add_by_key(b, dim, rooms.ds.data(), q, rows_.scale, all.dkeys);
-    multiply(Product<T>{b.count, dim, b.width(), {rooms.ds.data() + b.from, rows_.stride()},
+    rows_.write_by_key(b, dim, q, all.keys, rows_.scale, buffers.p.data());
+    rows_.write_by_key(b, wide, dc, all.values, T{1}, buffers.ds.data());
+    for (std::int64_t i = 0; i < b.count; ++i) row(at, i, in, buffers);
+    add_by_key(b, wide, buffers.p.data(), dc, T{1}, all.dvalues);
+    add_by_key(b, dim, buffers.ds.data(), q, rows_.scale, all.dkeys);
+    multiply(Product<T>{b.count, dim, b.width(), {buffers.ds.data() + b.from, rows_.stride()},
                         all.keys.factor(false, b.from), dq.row(b.first), dq.stride(), rows_.scale, op_.ring_step > 0});
   }
-  void row(const Place& place, std::int64_t i, Queries& in, const Rooms& rooms) const {
+  void row(const Place& place, std::int64_t i, Queries& in, const Buffers& buffers) const {
     const Query query = rows_.query(place, i);
     const std::int64_t from = query.from, n = query.seen(), stat_at = rows_.statistic(place.sequence, place.head, query.at);
-    T *p = rooms.p.data() + i * rows_.stride(), *ds = rooms.ds.data() + i * rows_.stride();
+    T *p = buffers.p.data() + i * rows_.stride(), *ds = buffers.ds.data() + i * rows_.stride();
     rows_.count(3, 2, n);
     if (n > 0) {
       const T *c = in.context.row(query.at), *dc = in.dcontext.row(query.at);
       const T total = lane_sum<T>(op_.dims.value_width(), [=](std::int64_t d) { return c[d] * dc[d]; });
-      rows_.cap_scores(query, p, rooms.slopes.data());
+      rows_.cap_scores(query, p, buffers.slopes.data());
       rows_.add_bias(query, p);
       if (sinks_ != nullptr) add_sink(place.head, stats_[stat_at], total);
       each(n, [=, at = p + from, stat = stats_[stat_at]](std::int64_t k) {
@@ -348,7 +352,7 @@ class Backward {
         ds[k] = p[k] * (factor * ds[k] - total);
         p[k] *= factor;
       });
-      if (op_.soft_cap > 0) each(n, [=, at = ds + from, by = rooms.slopes.data() + from](std::int64_t k) { at[k] *= by[k]; });
+      if (op_.soft_cap > 0) each(n, [=, at = ds + from, by = buffers.slopes.data() + from](std::int64_t k) { at[k] *= by[k]; });
     }
     rows_.clear_unseen(place.block, query, p);
     rows_.clear_unseen(place.block, query, ds);
@@ -359,7 +363,7 @@ class Backward {
     dsinks_[at] -= std::exp(sinks_[at] - stat) * total;
   }
   // sum[k] += factor * (sum over queries i of matrix[i,k] rows[i]).
-  void add_by_key(const Block& b, std::int64_t dim, const T* matrix, Factor<T> rows, T factor, const Room<T>& sum) const {
+  void add_by_key(const Block& b, std::int64_t dim, const T* matrix, Factor<T> rows, T factor, const ScratchArray<T>& sum) const {
     T* to = sum.data() + b.from * dim;
     multiply(Product<T>{b.width(), dim, b.count, {matrix + b.from, rows_.stride(), true}, rows, to, dim, factor, true});
   }

@@ -7,7 +7,7 @@
 
 #include "exec/cpu/attention.hpp"
 #include "exec/cpu/gemm/gemm.hpp"
-#include "exec/cpu/room.hpp"
+#include "exec/cpu/scratch.hpp"
 
 namespace tandem::exec::cpu {
 
@@ -17,7 +17,7 @@ class HeadMatrix {
  public:
   HeadMatrix(T* data, const HeadRows& rows, std::int64_t head_dim) : data_(data), rows_(rows), head_dim_(head_dim) {
     if (rows.order.straight()) return;
-    copy_ = Room<std::remove_const_t<T>>(rows.count * head_dim);
+    copy_ = ScratchArray<std::remove_const_t<T>>(rows.count * head_dim);
     for (std::int64_t i = 0; i < rows.count; ++i) std::copy_n(operand(i), head_dim, copy_.data() + i * head_dim);
   }
 
@@ -41,7 +41,7 @@ class HeadMatrix {
   T* data_;
   HeadRows rows_;
   std::int64_t head_dim_;
-  Room<std::remove_const_t<T>> copy_;
+  ScratchArray<std::remove_const_t<T>> copy_;
 };
 
 }  // namespace tandem::exec::cpu

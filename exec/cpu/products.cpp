@@ -7,7 +7,7 @@
 #include "exec/cpu/gemm/gemm.hpp"
 #include "exec/cpu/head_matrix.hpp"
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/room.hpp"
+#include "exec/cpu/scratch.hpp"
 #include "exec/cpu/split.hpp"
 #include "exec/cpu/team_product.hpp"
 #include "exec/shared/activations.hpp"
@@ -52,9 +52,9 @@ void with_factors(const Call& call, Body body) {
 
 // A thread's scratch memory for a matrix that is stored in blocks of columns.
 template <class T>
-T* joined_room(std::int64_t elements) {
-  thread_local KeptRoom<T> room;
-  return room.at_least(elements);
+T* joined_scratch(std::int64_t elements) {
+  thread_local GrowingScratch<T> scratch;
+  return scratch.at_least(elements);
 }
 
 // Calls body(block's first column, its columns, start of row r in it) for each block of each row of a [rows, cols] matrix.
@@ -74,7 +74,7 @@ template <class F>
 const F* stored_a(const MatMul& op, const Call& call) {
   const F* a = call.in<F>(0);
   if (!op.blocks.any() || op.trans_b) return a;
-  F* const whole = joined_room<F>(op.m * op.k);
+  F* const whole = joined_scratch<F>(op.m * op.k);
   each_block_row(call, op.blocks, op.trans_a ? op.k : op.m, op.trans_a ? op.m : op.k,
                  [=](std::int64_t to, std::int64_t n, std::int64_t from) { std::copy_n(a + from, n, whole + to); });
   return whole;
@@ -92,7 +92,7 @@ template <class T, class F>
 void matmul_added(const MatMul& op, const F* a, Call& call) {
   require(!op.bias, "a product that accumulates has no bias");
   Product<T, F> product = product_of<T, F>(op, a, call);
-  product.c = product_room<T>(op.m * op.n);
+  product.c = product_scratch<T>(op.m * op.n);
   book_and_share(product, call);
   add_product(product.c, op.m * op.n, op.total, call);
 }
@@ -192,7 +192,7 @@ void matmul(const MatMul& op, Call& call) {
   Product<T, F> product = product_of<T, F>(op, a, call);
   const bool parted = op.blocks.any() && op.trans_b;
   T* const c = call.out<T>(0);
-  product.c = parted ? joined_room<T>(op.m * op.n) : c;
+  product.c = parted ? joined_scratch<T>(op.m * op.n) : c;
   product.add = op.bias;
   if (op.bias)
     each_row(call, op.m, op.n, [&](std::int64_t r) { std::copy_n(call.in<T>(2), op.n, product.c + r * op.n); });
@@ -275,7 +275,7 @@ template <class T, class F>
 void grouped_weight_grad(const GroupedWeightGrad& op, Call& call) {
   const F *dy = call.in<F>(0), *x = call.in<F>(1);
   const std::int64_t elements = op.experts * op.n * op.k;
-  T* dw = op.accumulate ? product_room<T>(elements) : call.out<T>(0);
+  T* dw = op.accumulate ? product_scratch<T>(elements) : call.out<T>(0);
   fill(call, dw, elements, T{0});
   const std::int32_t* const counts = op.ragged ? call.in<std::int32_t>(2) : nullptr;
   share_groups(op, counts, call, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {

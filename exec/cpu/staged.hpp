@@ -52,14 +52,14 @@ class Staged {
   /// The elements themselves if they are stored as T, else a copy that is valid until the next call.
   T* get(const Elements& s) {
     if (s.tensor.dtype == kTypeOf<T>) return reinterpret_cast<T*>(s.tensor.address) + s.at;
-    if (room_.size() < static_cast<std::size_t>(s.count)) room_.resize(static_cast<std::size_t>(s.count));
-    if constexpr (std::is_same_v<T, float>) widen(s.tensor, s.at, s.count, room_.data());
+    if (copy_.size() < static_cast<std::size_t>(s.count)) copy_.resize(static_cast<std::size_t>(s.count));
+    if constexpr (std::is_same_v<T, float>) widen(s.tensor, s.at, s.count, copy_.data());
     else require(false, "an operand narrower than what a kernel computes in");
-    return room_.data();
+    return copy_.data();
   }
 
  private:
-  std::vector<T> room_;
+  std::vector<T> copy_;
 };
 
 /// Stores results, unless `from` is the tensor's memory. Rounds to nearest, or by `random`, where `first` is the element's number.

@@ -2,7 +2,7 @@
 
 #include "exec/cpu/gemm/cut.hpp"
 #include "exec/cpu/lanes.hpp"
-#include "exec/cpu/room.hpp"
+#include "exec/cpu/scratch.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -50,7 +50,7 @@ void each_piece(Team& team, std::int64_t length, std::int64_t extent, F body) {
 template <class T, class F>
 void multiply_terms(Team& team, const Product<T, F>& p, std::int64_t extent) {
   const std::int64_t others = (p.k - 1) / extent, size = p.m * p.n;
-  thread_local KeptRoom<T> kept;
+  thread_local GrowingScratch<T> kept;
   T* const beside = kept.at_least(others * size);
   each_piece(team, p.k, extent, [&](std::int64_t piece, std::int64_t first, std::int64_t count) {
     Product<T, F> part = terms_of(p, first, count);

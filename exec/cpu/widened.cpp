@@ -5,7 +5,7 @@
 
 #include "exec/cpu/gemm/gemm.hpp"
 #include "exec/cpu/narrow_values.hpp"
-#include "exec/cpu/room.hpp"
+#include "exec/cpu/scratch.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -15,8 +15,8 @@ constexpr std::size_t kLine = 16;  // floats per cache line; copies are aligned 
 
 std::size_t rounded(std::int64_t elements) { return (static_cast<std::size_t>(elements) + kLine - 1) / kLine * kLine; }
 
-float* room(std::size_t elements) {
-  thread_local KeptRoom<float> mine;
+float* scratch(std::size_t elements) {
+  thread_local GrowingScratch<float> mine;
   return mine.at_least(static_cast<std::int64_t>(elements));
 }
 
@@ -101,7 +101,7 @@ std::size_t Widened::copy_of(const Tensor& t) {
 void Widened::place() {
   std::size_t all = 0;
   for (const Copy& c : copies_) all += rounded(c.narrow.elements);
-  float* at = room(all);
+  float* at = scratch(all);
   for (Copy& c : copies_) {
     c.wide = at;
     at += rounded(c.narrow.elements);

@@ -23,8 +23,8 @@ class DeviceBlock {
 
   __device__ std::int64_t index() const { return blockIdx.x; }
   __device__ std::byte* shared() const {
-    extern __shared__ __align__(16) unsigned char room[];
-    return reinterpret_cast<std::byte*>(room);
+    extern __shared__ __align__(16) unsigned char scratch[];
+    return reinterpret_cast<std::byte*>(scratch);
   }
   __device__ std::size_t shared_bytes() const {
     unsigned bytes;
@@ -94,7 +94,7 @@ class DeviceBlock {
     return team().join(values.mine, combine);
   }
 
-  /// Writes the indices of [0, n) that pass `test` to `list`, ascending. Returns their number. `list` has room for n.
+  /// Writes the indices of [0, n) that pass `test` to `list`, ascending. Returns their number. `list` has space for n.
   template <class F>
   __device__ std::int64_t select(std::int64_t n, std::int32_t* list, F test) const {
     constexpr int kWarps = kBlock / 32;

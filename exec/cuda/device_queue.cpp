@@ -75,7 +75,7 @@ struct DeviceQueue::Planner {
 
 void DeviceQueue::prepare(const Launch& launch) {
   if (counted_rows(launch.op)) return prepare_counted(launch);
-  const device::WorkContext around{shared_.pieces.of(launch), &shared_.found(), room(device::room_bytes(launch))};
+  const device::WorkContext around{shared_.pieces.of(launch), &shared_.found(), scratch(device::scratch_bytes(launch))};
   retired_.clear();
   const bool attends =
       std::holds_alternative<FlashAttention>(launch.op) || std::holds_alternative<FlashAttentionBackward>(launch.op);
@@ -85,9 +85,9 @@ void DeviceQueue::prepare(const Launch& launch) {
 
 // Numbers of rows are known only during the step. The library chooses among kernels by size, so powers of two load most of them.
 void DeviceQueue::prepare_counted(const Launch& launch) {
-  room(device::most_room_bytes(launch));
+  scratch(device::most_scratch_bytes(launch));
   retired_.clear();
-  const device::WorkContext around{shared_.pieces.of(launch), &shared_.found(), room_.data()};
+  const device::WorkContext around{shared_.pieces.of(launch), &shared_.found(), scratch_.data()};
   for (std::int64_t rows = 1; rows <= device::most_rows(launch); rows *= 2) {
     const Op one = device::of_one_expert(launch.op, rows);
     const std::int32_t counts[] = {static_cast<std::int32_t>(rows)};
@@ -104,7 +104,7 @@ void DeviceQueue::run(const Launch& launch) {
     return check(cudaMemcpyAsync(launch.out[0].address, launch.in[0].address, bytes, kind, stream_), "copying what is offloaded");
   }
   if (const auto counts = counted_rows(launch.op); counts && launch.rows.empty()) return run_counted(launch, launch.in[*counts]);
-  const device::WorkContext around{shared_.pieces.of(launch), &shared_.found(), room(device::room_bytes(launch))};
+  const device::WorkContext around{shared_.pieces.of(launch), &shared_.found(), scratch(device::scratch_bytes(launch))};
   for (const device::Work& work : device::works_of(launch, around)) {
     std::visit(Performer{*this}, work);
     flops_ += device::product_flops(work);
@@ -130,12 +130,12 @@ void DeviceQueue::finish() {
   device::throw_of(shared_.found());
 }
 
-std::byte* DeviceQueue::room(std::int64_t bytes) {
-  if (static_cast<std::int64_t>(room_.size()) < bytes) {
-    if (room_.size() > 0) retired_.push_back(std::move(room_));
-    room_ = Buffer(static_cast<std::size_t>(bytes));
+std::byte* DeviceQueue::scratch(std::int64_t bytes) {
+  if (static_cast<std::int64_t>(scratch_.size()) < bytes) {
+    if (scratch_.size() > 0) retired_.push_back(std::move(scratch_));
+    scratch_ = Buffer(static_cast<std::size_t>(bytes));
   }
-  return room_.data();
+  return scratch_.data();
 }
 
 }  // namespace tandem::exec::cuda

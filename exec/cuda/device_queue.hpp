@@ -57,7 +57,7 @@ class DeviceQueue final : public Queue {
   const std::set<std::string>& own_attention() const { return own_attention_; }
   /// Scratch memory in bytes: of matrix products, of attention, and of other operations.
   std::int64_t workspace_bytes() const {
-    std::size_t bytes = products_.workspace_bytes() + attention_.workspace_bytes() + room_.size();
+    std::size_t bytes = products_.workspace_bytes() + attention_.workspace_bytes() + scratch_.size();
     for (const Buffer& old : retired_) bytes += old.size();
     return static_cast<std::int64_t>(bytes);
   }
@@ -68,7 +68,7 @@ class DeviceQueue final : public Queue {
   /// Waits for the row counts of the experts, reads them, and runs the launch.
   void run_counted(const Launch& launch, const Tensor& counts);
   /// At least `bytes` bytes of scratch memory, for one operation at a time.
-  std::byte* room(std::int64_t bytes);
+  std::byte* scratch(std::int64_t bytes);
   /// Performs an operation's works one after the other.
   struct Performer;
   struct Planner;
@@ -79,8 +79,8 @@ class DeviceQueue final : public Queue {
   CudnnAttention attention_;
   std::set<std::string> own_attention_;
   Staging staging_;
-  Buffer room_;
-  std::vector<Buffer> retired_;  ///< rooms that were too small. cudaFree() would wait for NCCL, which may wait for this thread
+  Buffer scratch_;
+  std::vector<Buffer> retired_;  ///< buffers that were too small. cudaFree() would wait for NCCL, which may wait for this thread
   Event idle_{cudaEventBlockingSync | cudaEventDisableTiming};
   std::int64_t flops_ = 0;
 };

@@ -129,33 +129,35 @@ namespace {
 RingSpan span_of(const AttentionPlace& place, bool adds) {
   return adds ? ring_span(place) : RingSpan{0, place.seq, 0, place.keys};
 }
-std::int64_t room_for(DType type, std::int64_t elements) { return parts(bytes_of(type, elements).count(), 256) * 256; }
 
 /// A library's ring step, in scratch memory.
 RingParts parts_in(const FlashKernel& k) {
   const RingSpan span = ring_span(k.place);
   const std::int64_t context = k.place.batch * span.queries * k.layout.heads * k.layout.value_dim;
-  return {{k.room, k.context.type}, {k.room + room_for(k.context.type, context), k.stats.type}};
+  return {{k.scratch, k.context.type}, {k.scratch + padded_bytes(k.context.type, context), k.stats.type}};
 }
 
 std::int64_t query_elements(const FlashGradKernels& k) { return k.query.place.batch * k.query.place.seq * k.query.layout.q_width; }
 
-Typed dq_in(const FlashGradKernels& k) { return {k.room, k.query.at.dq.type}; }
-Typed dkv_in(const FlashGradKernels& k) { return {k.room + room_for(k.query.at.dq.type, query_elements(k)), k.query.at.dkv.type}; }
+Typed dq_in(const FlashGradKernels& k) { return {k.scratch, k.query.at.dq.type}; }
+Typed dkv_in(const FlashGradKernels& k) {
+  return {k.scratch + padded_bytes(k.query.at.dq.type, query_elements(k)), k.query.at.dkv.type};
+}
 
 }  // namespace
 
-std::int64_t ring_room(const FlashKernel& k) {
+std::int64_t ring_scratch(const FlashKernel& k) {
   if (!k.merges || !beyond_libraries(k).empty()) return 0;
   const std::int64_t rows = k.place.batch * ring_span(k.place).queries;
-  return room_for(k.context.type, rows * k.layout.heads * k.layout.value_dim) + room_for(k.stats.type, rows * k.layout.heads);
+  return padded_bytes(k.context.type, rows * k.layout.heads * k.layout.value_dim) +
+         padded_bytes(k.stats.type, rows * k.layout.heads);
 }
 
-std::int64_t ring_room(const FlashGradKernels& k) {
+std::int64_t ring_scratch(const FlashGradKernels& k) {
   if (!k.query.adds || !beyond_libraries(k).empty()) return 0;
   const FlashGradOperands& at = k.query.at;
-  return room_for(at.dq.type, query_elements(k)) +
-         room_for(at.dkv.type, k.query.place.batch * k.query.place.keys * k.query.layout.kv_width);
+  return padded_bytes(at.dq.type, query_elements(k)) +
+         padded_bytes(at.dkv.type, k.query.place.batch * k.query.place.keys * k.query.layout.kv_width);
 }
 
 RingMergeKernel merge_of(const FlashKernel& k) {

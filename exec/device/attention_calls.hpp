@@ -45,12 +45,12 @@ struct AttentionCall {
 struct FlashGradKernels {
   FlashQueryGradKernel query;
   FlashKeyGradKernel key;
-  std::byte* room = nullptr;  ///< ring_room bytes of scratch memory for a ring step
+  std::byte* scratch = nullptr;  ///< ring_scratch bytes of scratch memory for a ring step
 };
 
 /// Scratch bytes that a library needs for a ring-attention step that adds to earlier steps; 0 if no library can do it.
-std::int64_t ring_room(const FlashKernel& kernel);
-std::int64_t ring_room(const FlashGradKernels& kernels);
+std::int64_t ring_scratch(const FlashKernel& kernel);
+std::int64_t ring_scratch(const FlashGradKernels& kernels);
 /// Kernels that combine a library's ring step with the earlier steps.
 RingMergeKernel merge_of(const FlashKernel& kernel);
 std::vector<RingAddKernel> adds_of(const FlashGradKernels& kernels);

@@ -19,7 +19,7 @@ constexpr Slabs column_slabs(std::int64_t rows, std::int64_t cols) {
   return {rows, wanted < 1 || most < 1 ? 1 : wanted < most ? wanted : most};
 }
 /// Bytes of scratch memory for the partial sums of `sets` sums per column.
-constexpr std::int64_t column_room(std::int64_t rows, std::int64_t cols, std::int64_t sets) {
+constexpr std::int64_t column_scratch(std::int64_t rows, std::int64_t cols, std::int64_t sets) {
   return column_slabs(rows, cols).count * sets * cols * static_cast<std::int64_t>(sizeof(double));
 }
 

@@ -104,7 +104,7 @@ struct FlashKernel {
   Typed sinks;
   std::int64_t first_sink = 0;  ///< the sink of head 0
   bool merges = false;          ///< merge with the context and stats of other keys
-  std::byte* room = nullptr;    ///< ring_room bytes of scratch memory for a library that merges
+  std::byte* scratch = nullptr;    ///< ring_scratch bytes of scratch memory for a library that merges
 
   std::int64_t tiles() const { return (place.seq + kTile - 1) / kTile; }
   Grid grid() const { return {place.batch * place.heads * tiles(), bytes(form, layout.head_dim, layout.value_dim)}; }

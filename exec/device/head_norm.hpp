@@ -73,7 +73,7 @@ constexpr std::int64_t head_norm_slabs(std::int64_t rows) {
   const std::int64_t all = parts(rows, kLeast);
   return all < kMost ? all : kMost;
 }
-constexpr std::int64_t head_norm_room(std::int64_t rows, std::int64_t dim) {
+constexpr std::int64_t head_norm_scratch(std::int64_t rows, std::int64_t dim) {
   return head_norm_slabs(rows) * 2 * dim * static_cast<std::int64_t>(sizeof(double));
 }
 

@@ -42,7 +42,7 @@ TANDEM_HD inline void each_run(Block& block, const Pieces& pieces, F body) {
 }
 
 /// Shared memory of kernels that add squares to exact sums, and of blocks that read up to four such sums.
-struct SquaresRoom {
+struct SquaresScratch {
   static constexpr int kTeam = 4, kTeams = kThreads / kTeam;  ///< threads per block of 64 elements
   static constexpr int kMostSums = 4;
   ExactWindow windows[kTeams][kMostSums];
@@ -59,10 +59,10 @@ struct SquareWindows {
 /// elements to fp64 first. If `sums` is null, only calls numbers().
 template <int N, class Block, class Numbers>
 TANDEM_HD inline void add_squares(Block& block, const Run& run, std::int64_t* sums, Numbers numbers) {
-  constexpr int kTeam = SquaresRoom::kTeam, kPerThread = static_cast<int>(kNormLanes) / kTeam;
+  constexpr int kTeam = SquaresScratch::kTeam, kPerThread = static_cast<int>(kNormLanes) / kTeam;
   using Team = typename Block::template Team<kTeam>;
-  SquaresRoom& room = *reinterpret_cast<SquaresRoom*>(block.shared());
-  block.each(N * kExactWords, [&](std::int64_t w) { room.words[w] = 0; });
+  SquaresScratch& scratch = *reinterpret_cast<SquaresScratch*>(block.shared());
+  block.each(N * kExactWords, [&](std::int64_t w) { scratch.words[w] = 0; });
   const std::int64_t flat = run.piece.flat + run.first, last = flat + run.count, first_block = flat / kNormBlock;
   const auto add = [&](const auto& team, SquareWindows<N>& windows, std::int64_t item) {
     const std::int64_t begin = (first_block + item) * kNormBlock, end = begin + kNormBlock;
@@ -90,20 +90,20 @@ TANDEM_HD inline void add_squares(Block& block, const Run& run, std::int64_t* su
       team.one([&] {
         const ExactTerm term = exact_term((all[0] + all[2]) + (all[1] + all[3]));
         if (windows.of[n].add(term)) return;
-        for (int w = 0; w < (term.finite ? 3 : 1); ++w) block.add(room.words + n * kExactWords + term.at + w, term.words[w]);
+        for (int w = 0; w < (term.finite ? 3 : 1); ++w) block.add(scratch.words + n * kExactWords + term.at + w, term.words[w]);
       });
     }
   };
   const auto done = [&](const auto& team, const SquareWindows<N>& windows, int number) {
     team.one([&] {
-      for (int n = 0; n < N; ++n) room.windows[number][n] = windows.of[n];
+      for (int n = 0; n < N; ++n) scratch.windows[number][n] = windows.of[n];
     });
   };
   block.template teams<kTeam, SquareWindows<N>>(0, (last - 1) / kNormBlock - first_block + 1, add, done);
   if (sums == nullptr) return;
   block.each(N * kExactWords, [&](std::int64_t at) {
-    std::int64_t all = room.words[at];
-    for (int t = 0; t < SquaresRoom::kTeams; ++t) all += room.windows[t][at / kExactWords].word(at % kExactWords);
+    std::int64_t all = scratch.words[at];
+    for (int t = 0; t < SquaresScratch::kTeams; ++t) all += scratch.windows[t][at / kExactWords].word(at % kExactWords);
     if (all != 0) block.add(sums + at, all);
   });
 }
@@ -162,7 +162,7 @@ struct TensorNormsKernel {
   Pieces pieces;
   std::int64_t* sums;
 
-  Grid grid() const { return {run_blocks(pieces), sizeof(SquaresRoom)}; }
+  Grid grid() const { return {run_blocks(pieces), sizeof(SquaresScratch)}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
@@ -193,15 +193,15 @@ struct CarrySumsKernel {
 /// Square roots of a parameter's exact sums: of its gradient (if any), then `updates` of weights and updates.
 template <class Block>
 TANDEM_HD inline const double* roots_of(Block& block, const LayerwiseOperands& at, std::int64_t parameter, std::int64_t updates) {
-  SquaresRoom& room = *reinterpret_cast<SquaresRoom*>(block.shared());
+  SquaresScratch& scratch = *reinterpret_cast<SquaresScratch*>(block.shared());
   const std::int64_t own = at.kind == LayerwiseKind::lans ? 1 : 0;
   block.each((1 + updates) * kExactWords, [&](std::int64_t i) {
     const std::int64_t sum = i / kExactWords, w = i % kExactWords;
-    if (sum > 0) room.words[i] = at.sums[(parameter * at.norms() + sum - 1) * kExactWords + w];
-    else room.words[i] = own == 1 ? at.gradient_sums[parameter * kExactWords + w] : 0;
+    if (sum > 0) scratch.words[i] = at.sums[(parameter * at.norms() + sum - 1) * kExactWords + w];
+    else scratch.words[i] = own == 1 ? at.gradient_sums[parameter * kExactWords + w] : 0;
   });
-  block.each(1 + updates, [&](std::int64_t i) { room.roots[i] = exact_root(room.words + i * kExactWords); });
-  return room.roots;
+  block.each(1 + updates, [&](std::int64_t i) { scratch.roots[i] = exact_root(scratch.words + i * kExactWords); });
+  return scratch.roots;
 }
 
 /// LayerwiseMoments. Norms use the moments as they are stored.
@@ -209,7 +209,7 @@ struct LayerwiseMomentsKernel {
   Form form;
   LayerwiseOperands at;
 
-  Grid grid() const { return {run_blocks(at.pieces), sizeof(SquaresRoom)}; }
+  Grid grid() const { return {run_blocks(at.pieces), sizeof(SquaresScratch)}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
@@ -249,7 +249,7 @@ struct LayerwiseApplyKernel {
   Form form;
   LayerwiseOperands at;
 
-  Grid grid() const { return {run_blocks(at.pieces), sizeof(SquaresRoom)}; }
+  Grid grid() const { return {run_blocks(at.pieces), sizeof(SquaresScratch)}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;

@@ -44,7 +44,7 @@ class LogitsRow {
         end(part.first + shard.real),
         logits_(logits),
         kept_(reinterpret_cast<Raw*>(block.shared())),
-        room_(static_cast<std::int64_t>(block.shared_bytes() / sizeof(Raw))) {}
+        capacity_(static_cast<std::int64_t>(block.shared_bytes() / sizeof(Raw))) {}
 
   /// Largest logit without padding. Keeps the pieces that fit into shared memory.
   template <class Block>
@@ -54,7 +54,7 @@ class LogitsRow {
     auto found = block.template gather<kLossBatch>(
         part.pieces, kNone, [&](std::int64_t k) { return In::template load<n>(logits_, part.piece(k)); },
         [&](A& top, const Raw& raw, std::int64_t k) {
-          if (k < room_) kept_[k] = raw;
+          if (k < capacity_) kept_[k] = raw;
           const Wide<A, n> x = real(raw, k);
           TANDEM_UNROLL
           for (int l = 0; l < n; ++l) top = larger(top, x[l]);
@@ -76,13 +76,13 @@ class LogitsRow {
     return block.join(found, [](A a, A b) { return a + b; });
   }
   TANDEM_HD Raw piece(std::int64_t k, bool kept) const {
-    return kept && k < room_ ? kept_[k] : In::template load<n>(logits_, part.piece(k));
+    return kept && k < capacity_ ? kept_[k] : In::template load<n>(logits_, part.piece(k));
   }
 
  private:
   Typed logits_;
   Raw* kept_;
-  std::int64_t room_;
+  std::int64_t capacity_;
 
   /// Sets padding to -infinity.
   TANDEM_HD Wide<A, n> real(const Raw& raw, std::int64_t k) const {

@@ -169,9 +169,9 @@ struct NormGradKernel {
 };
 
 /// Scratch bytes for partial sums of a norm's parameter gradients: enough for sums by slabs of rows and for sums by columns.
-constexpr std::int64_t norm_room(std::int64_t rows, std::int64_t cols) {
+constexpr std::int64_t norm_scratch(std::int64_t rows, std::int64_t cols) {
   const std::int64_t slabs = rows < NormGradKernel::kMostSlabs ? rows : NormGradKernel::kMostSlabs;
-  const std::int64_t together = slabs * 2 * cols * static_cast<std::int64_t>(sizeof(float)), apart = column_room(rows, cols, 2);
+  const std::int64_t together = slabs * 2 * cols * static_cast<std::int64_t>(sizeof(float)), apart = column_scratch(rows, cols, 2);
   return together > apart ? together : apart;
 }
 

@@ -46,7 +46,7 @@ struct Product {
   std::byte* vector = nullptr;
   double alpha = 1;
   std::byte* beside = nullptr;
-  std::byte* room = nullptr;  ///< scratch memory for column sums, of room_bytes bytes
+  std::byte* scratch = nullptr;  ///< scratch memory for column sums, of scratch_bytes bytes
   std::int64_t counted = -1;  ///< FLOPs to count if some results are not needed; -1: all
 };
 

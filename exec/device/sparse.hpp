@@ -201,7 +201,7 @@ struct ChosenQueryGradKernel {
   }
 };
 
-/// Calls body(queries, count) for the queries of `sequence` that chose `key`, ascending. `found` has room for kPairsAtOnce.
+/// Calls body(queries, count) for the queries of `sequence` that chose `key`, ascending. `found` has space for kPairsAtOnce.
 template <class Block, class F>
 TANDEM_HD inline void each_chooser(Block& block, const KeyLists& lists, std::int64_t sequence, std::int64_t seq, std::int64_t key,
                                    std::int32_t* found, F body) {

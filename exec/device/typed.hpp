@@ -18,6 +18,11 @@ struct Typed {
   constexpr bool here() const { return address != nullptr; }
 };
 
+/// Size in bytes of a part of an operation's scratch memory: `elements` elements, padded to a multiple of 256 bytes.
+constexpr std::int64_t padded_bytes(DType type, std::int64_t elements) {
+  return (bytes_of(type, elements).count() + 255) / 256 * 256;
+}
+
 template <class T>
 constexpr T* as(const Typed& t) {
   return reinterpret_cast<T*>(t.address);

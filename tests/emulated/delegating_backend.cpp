@@ -68,10 +68,10 @@ class DelegatingQueue final : public exec::ForwardingQueue {
     std::map<std::byte*, std::vector<std::byte>> host;  // operands at one address are one
     const auto here = [&](std::span<const exec::Tensor> tensors) {
       for (const exec::Tensor& t : tensors)
-        if (auto& room = host[t.address]; room.size() < bytes(t)) room.resize(bytes(t));
+        if (auto& scratch = host[t.address]; scratch.size() < bytes(t)) scratch.resize(bytes(t));
     };
     here(launch.in), here(launch.out);
-    for (auto& [address, room] : host) inner().download(room, address);
+    for (auto& [address, scratch] : host) inner().download(scratch, address);
     inner().finish();
     const auto moved = [&](std::span<const exec::Tensor> tensors) {
       std::vector<exec::Tensor> all(tensors.begin(), tensors.end());

@@ -95,10 +95,10 @@ class EmulatedQueue final : public exec::ForwardingQueue {
       return run(known);
     }
     device::Fault fault;
-    const std::int64_t bytes = device::room_bytes(launch);
-    most_room_ = std::max(most_room_, bytes);
-    std::vector<double> room(static_cast<std::size_t>(bytes) / sizeof(double) + 1);
-    const device::WorkContext around{pieces_.of(launch), &fault, reinterpret_cast<std::byte*>(room.data())};
+    const std::int64_t bytes = device::scratch_bytes(launch);
+    most_scratch_ = std::max(most_scratch_, bytes);
+    std::vector<double> scratch(static_cast<std::size_t>(bytes) / sizeof(double) + 1);
+    const device::WorkContext around{pieces_.of(launch), &fault, reinterpret_cast<std::byte*>(scratch.data())};
     for (const device::Work& work : device::works_of(launch, around)) {
       std::visit([](const auto& w) { perform(w); }, work);
       flops_ += device::product_flops(work);
@@ -107,11 +107,11 @@ class EmulatedQueue final : public exec::ForwardingQueue {
   }
   std::int64_t flops() const { return flops_; }
   /// Scratch memory of the operation that took most.
-  std::int64_t most_room() const { return most_room_; }
+  std::int64_t most_scratch() const { return most_scratch_; }
 
  private:
   const exec::PieceForms<device::Pieces>& pieces_;
-  std::int64_t flops_ = 0, most_room_ = 0;
+  std::int64_t flops_ = 0, most_scratch_ = 0;
 };
 
 class EmulatedBackend final : public exec::ForwardingBackend {
@@ -137,7 +137,7 @@ class EmulatedBackend final : public exec::ForwardingBackend {
   exec::BackendCounters counters() const override {
     exec::BackendCounters all = ForwardingBackend::counters();
     all.gemm_flops = 0;
-    for (const EmulatedQueue& q : queues_) all.gemm_flops += q.flops(), all.workspace_bytes += q.most_room();
+    for (const EmulatedQueue& q : queues_) all.gemm_flops += q.flops(), all.workspace_bytes += q.most_scratch();
     return all;
   }
 

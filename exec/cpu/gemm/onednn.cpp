@@ -23,13 +23,13 @@ void stay_on_this_thread() {
 }
 
 /// Generous memory for oneDNN's kernels and tables: 6 MB of addresses were measured (oneDNN 2.6.3, AVX-512).
-constexpr std::size_t kKernelRoom = std::size_t{32} << 20;
+constexpr std::size_t kKernelBytes = std::size_t{32} << 20;
 
 /// Checks that the memory is available, because oneDNN would end the process without it.
-void ask_for_room() {
-  void* room = mmap(nullptr, kKernelRoom, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (room == MAP_FAILED) throw std::bad_alloc();
-  munmap(room, kKernelRoom);
+void require_kernel_memory() {
+  void* mapped = mmap(nullptr, kKernelBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  munmap(mapped, kKernelBytes);
 }
 
 struct Processor {
@@ -121,7 +121,7 @@ void multiply_small() {
 void prepare_products() {
   static std::once_flag once;
   std::call_once(once, [] {
-    ask_for_room();
+    require_kernel_memory();
     multiply_small<float>();
     if (multiplies_bf16()) multiply_small<Bf16>();
   });

@@ -13,7 +13,7 @@
 #include "exec/cpu/call.hpp"
 #include "exec/cpu/gemm/gemm.hpp"
 #include "exec/cpu/lanes.hpp"
-#include "exec/cpu/room.hpp"
+#include "exec/cpu/scratch.hpp"
 #include "exec/shared/activations.hpp"
 #include "exec/shared/vector_math.hpp"
 
@@ -106,7 +106,7 @@ class ChunkKeys {
     }
   }
 
-  Room<T> q, k;
+  ScratchArray<T> q, k;
 
  private:
   T query_factor() const { return T{1} / std::sqrt(static_cast<T>(of_.dims.key_dim)); }
@@ -126,19 +126,19 @@ class ChunkKeys {
   }
 
   const ScanOperands<T>& of_;
-  Room<T> lengths_;
+  ScratchArray<T> lengths_;
 };
 
 /// Results of one value head for a chunk: decays, its addition to the state, and with the delta rule intermediate results.
 template <class T>
 struct HeadChunk {
-  Room<T> log_decay, sums;     ///< g and G, per position
-  Room<T> amount, learn;       ///< u, and b with the delta rule
-  Room<T> decays;              ///< D, [count, count]
-  Room<T> added;               ///< delta, [count, value_dim]
-  Room<T> pairs, inverse;      ///< D * K K^T below the diagonal, and T
-  Room<T> keys, values;        ///< b exp(G) K and b V
-  Room<T> read;                ///< T keys
+  ScratchArray<T> log_decay, sums;     ///< g and G, per position
+  ScratchArray<T> amount, learn;       ///< u, and b with the delta rule
+  ScratchArray<T> decays;              ///< D, [count, count]
+  ScratchArray<T> added;               ///< delta, [count, value_dim]
+  ScratchArray<T> pairs, inverse;      ///< D * K K^T below the diagonal, and T
+  ScratchArray<T> keys, values;        ///< b exp(G) K and b V
+  ScratchArray<T> read;                ///< T keys
 
   HeadChunk(const RecurrenceDims& d, std::int64_t n, bool delta)
       : log_decay(n), sums(n), amount(n), learn(n), decays(n * n), added(n * d.value_dim), pairs(delta ? n * n : 0),
@@ -237,7 +237,7 @@ class ChunkScan {
   }
 
   const ScanOperands<T>& of_;
-  Room<T> scaled_;
+  ScratchArray<T> scaled_;
 };
 
 }  // namespace tandem::exec::cpu

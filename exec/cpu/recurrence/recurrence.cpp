@@ -55,7 +55,7 @@ class ForwardScan {
   const ChunkScan<T> scan_;
   ChunkKeys<T> keys_;
   HeadChunk<T> head_;
-  Room<T> states_, scores_, shared_, y_;
+  ScratchArray<T> states_, scores_, shared_, y_;
 };
 
 }  // namespace

@@ -25,12 +25,12 @@ struct ScanGradients {
 // Gradients of one value head's chunk.
 template <class T>
 struct HeadGradients {
-  Room<T> dy, y;              // [count, value_dim]
-  Room<T> scores, dscores;    // [count, count]
-  Room<T> added, values;      // of delta and of b V
-  Room<T> end;                // of keys times the decay to the chunk's end, [count, key_dim]
-  Room<T> sums, amount, learn;
-  Room<T> read, keys, inverse;
+  ScratchArray<T> dy, y;              // [count, value_dim]
+  ScratchArray<T> scores, dscores;    // [count, count]
+  ScratchArray<T> added, values;      // of delta and of b V
+  ScratchArray<T> end;                // of keys times the decay to the chunk's end, [count, key_dim]
+  ScratchArray<T> sums, amount, learn;
+  ScratchArray<T> read, keys, inverse;
 
   HeadGradients(const RecurrenceDims& d, std::int64_t n, bool delta)
       : dy(n * d.value_dim), y(n * d.value_dim), scores(n * n), dscores(n * n), added(n * d.value_dim),
@@ -263,11 +263,11 @@ class BackwardScan {
   const ChunkScan<T> scan_;
   ChunkKeys<T> keys_;
   HeadGradients<T> g_;
-  Room<T> shared_, dshared_;  // scores of a group's heads, without decays
-  Room<T> dq_, dk_, dstates_, dstate_;
+  ScratchArray<T> shared_, dshared_;  // scores of a group's heads, without decays
+  ScratchArray<T> dq_, dk_, dstates_, dstate_;
   std::vector<ChunkPlace> places_;
   std::vector<HeadChunk<T>> heads_;
-  std::vector<Room<T>> states_;
+  std::vector<ScratchArray<T>> states_;
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/room.hpp"
+#include "exec/cpu/scratch.hpp"
 #include "exec/cpu/split.hpp"
 #include "exec/shared/activations.hpp"
 
@@ -92,7 +92,7 @@ class Gradients {
   const Columns<T>& columns_;
   T *dx_, *dbias_;
   std::vector<std::vector<T>> taps_;
-  Room<T> dz_;
+  ScratchArray<T> dz_;
   std::vector<std::vector<T>> dw_;
 };
 

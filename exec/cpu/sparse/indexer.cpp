@@ -8,7 +8,7 @@
 #include "exec/cpu/attention.hpp"
 #include "exec/cpu/head_matrix.hpp"
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/room.hpp"
+#include "exec/cpu/scratch.hpp"
 #include "exec/cpu/sparse/chosen_keys.hpp"
 #include "exec/cpu/split.hpp"
 
@@ -68,8 +68,8 @@ class Chooser {
     for (std::int64_t s = 0; s < dims_.batch; ++s) {
       HeadMatrix<const T> keys(k_, places_.keys(s), dims_.head_dim);
       call_.team().split(blocks, 1, [&](std::int64_t first, std::int64_t end) {
-        Rooms rooms{Room<T>(block * dims_.heads * dims_.key_count()), Room<T>(dims_.key_count()), {}};
-        for (std::int64_t b = first; b < end; ++b) some(s, b * block, std::min(dims_.seq, (b + 1) * block), keys, rooms);
+        Buffers buffers{ScratchArray<T>(block * dims_.heads * dims_.key_count()), ScratchArray<T>(dims_.key_count()), {}};
+        for (std::int64_t b = first; b < end; ++b) some(s, b * block, std::min(dims_.seq, (b + 1) * block), keys, buffers);
       });
     }
   }
@@ -78,28 +78,28 @@ class Chooser {
   static constexpr std::int64_t kProductRows = 64;
 
   // Scratch memory of a thread: products, scores, and positions to order.
-  struct Rooms {
-    Room<T> products, scores;
+  struct Buffers {
+    ScratchArray<T> products, scores;
     std::vector<std::int32_t> order;
   };
 
-  void some(std::int64_t s, std::int64_t first, std::int64_t end, HeadMatrix<const T>& keys, Rooms& rooms) const {
+  void some(std::int64_t s, std::int64_t first, std::int64_t end, HeadMatrix<const T>& keys, Buffers& buffers) const {
     const std::int64_t heads = dims_.heads, dim = dims_.head_dim, row = s * dims_.seq + first, all = dims_.key_count();
     std::int64_t most = 0;
     for (std::int64_t i = first; i < end; ++i) most = std::max(most, places_.visible(i));
-    T* products = rooms.products.data();
+    T* products = buffers.products.data();
     multiply(Product<T>{(end - first) * heads, most, dim, {q_ + row * heads * dim, dim}, keys.factor(true), products, all});
-    for (std::int64_t i = first; i < end; ++i) one(s, i, products + (i - first) * heads * all, rooms);
+    for (std::int64_t i = first; i < end; ++i) one(s, i, products + (i - first) * heads * all, buffers);
   }
-  void one(std::int64_t s, std::int64_t query, const T* products, Rooms& rooms) const {
+  void one(std::int64_t s, std::int64_t query, const T* products, Buffers& buffers) const {
     const std::int64_t row = s * dims_.seq + query, n = places_.visible(query);
-    T* scores = rooms.scores.data();
+    T* scores = buffers.scores.data();
     std::fill_n(scores, n, T{0});
     for (std::int64_t h = 0; h < dims_.heads; ++h)
       each(n, [=, p = products + h * dims_.key_count(), w = w_[row * dims_.heads + h]](std::int64_t k) {
         scores[k] += w * (p[k] > 0 ? p[k] : T{0});
       });
-    choose(scores, n, dims_.listed(), rooms.order, chosen_ + row * dims_.listed());
+    choose(scores, n, dims_.listed(), buffers.order, chosen_ + row * dims_.listed());
     call_.count_product(dims_.heads, n, dims_.head_dim);
   }
 
@@ -121,12 +121,12 @@ class Learner {
   // First, per row: gradients of queries, weights and products. Then gradients of keys as sums over rows; threads share columns.
   void run() const {
     const std::int64_t each = dims_.heads * dims_.listed();
-    const Room<T> slopes(dims_.seq * each);
+    const ScratchArray<T> slopes(dims_.seq * each);
     for (std::int64_t s = 0; s < dims_.batch; ++s) {
       const HeadRows keys = places_.keys(s);
       call_.team().split(dims_.seq, call_.team().grain(each * dims_.head_dim), [&](std::int64_t first, std::int64_t end) {
-        Rooms rooms(dims_.listed());
-        for (std::int64_t i = first; i < end; ++i) query(s * dims_.seq + i, keys, slopes.data() + i * each, rooms);
+        Buffers buffers(dims_.listed());
+        for (std::int64_t i = first; i < end; ++i) query(s * dims_.seq + i, keys, slopes.data() + i * each, buffers);
       });
       each_columns(call_, dims_.seq * each, dims_.head_dim, [&](std::int64_t first, std::int64_t end) {
         for (std::int64_t k = 0; k < keys.count; ++k) std::fill(dk_ + keys.at(k) + first, dk_ + keys.at(k) + end, T{0});
@@ -137,17 +137,17 @@ class Learner {
 
  private:
   // Scratch memory: the scores of a list's keys, then their gradients.
-  struct Rooms {
+  struct Buffers {
     std::vector<T> scores;
-    explicit Rooms(std::int64_t listed) : scores(static_cast<std::size_t>(listed)) {}
+    explicit Buffers(std::int64_t listed) : scores(static_cast<std::size_t>(listed)) {}
   };
 
   // slopes[h, j]: product of head h and key j, replaced by its gradient.
-  void query(std::int64_t row, const HeadRows& keys, T* slopes, Rooms& rooms) const {
+  void query(std::int64_t row, const HeadRows& keys, T* slopes, Buffers& buffers) const {
     const auto list = lists_.of(row);
     const auto n = static_cast<std::int64_t>(list.size());
     const std::int64_t heads = dims_.heads, dim = dims_.head_dim, listed = dims_.listed();
-    T* ds = rooms.scores.data();
+    T* ds = buffers.scores.data();
     std::fill_n(ds, n, T{0});
     for (std::int64_t h = 0; h < heads; ++h) {
       T* p = slopes + h * listed;

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/room.hpp"
+#include "exec/cpu/scratch.hpp"
 #include "exec/cpu/split.hpp"
 #include "exec/cpu/staged.hpp"
 #include "exec/cpu/team_product.hpp"
@@ -24,13 +24,14 @@ struct Matrix {
   std::int64_t row(std::int64_t row) const { return piece.matrices.row_of(index, part, row) * piece.matrices.cols; }
 };
 
-// A matrix under iteration: [shorter, longer], whatever its own orientation, and three more in the same room.
+// A matrix under iteration: [shorter, longer], whatever its own orientation, and three more in the same scratch memory.
 template <class T>
 class Iteration {
  public:
   Iteration(const Muon& op, Call& call)
       : op_(op), call_(call), m_(op.shorter()), n_(op.longer()), rounds_(op.iteration != kTypeOf<T>),
-        x_(rounds_ ? wide_room(op.room_elements()) : call.out<T>(2)), next_(x_ + m_ * n_), a_(next_ + m_ * n_), b_(a_ + m_ * m_) {}
+        x_(rounds_ ? wide_scratch(op.room_elements()) : call.out<T>(2)), next_(x_ + m_ * n_), a_(next_ + m_ * n_),
+        b_(a_ + m_ * m_) {}
 
   // Element (row, col) of the matrix in its own orientation.
   T& at(std::int64_t row, std::int64_t col) { return x_[op_.rows > op_.cols ? col * n_ + row : row * n_ + col]; }
@@ -55,9 +56,9 @@ class Iteration {
   }
 
  private:
-  static T* wide_room(std::int64_t elements) {
-    thread_local KeptRoom<T> room;
-    return room.at_least(elements);
+  static T* wide_scratch(std::int64_t elements) {
+    thread_local GrowingScratch<T> scratch;
+    return scratch.at_least(elements);
   }
   void multiply(const Product<T>& product) {
     call_.count_product(product.m, product.n, product.k);

@@ -60,7 +60,7 @@ struct ScanSizes {
 };
 
 /// Scratch memory in the kernels' arithmetic type. N: positions of a chunk.
-struct ScanRoom {
+struct ScanScratch {
   // [lane, chunk]
   std::byte *q, *k;                ///< [N, key_dim]
   std::byte* lengths;              ///< [N, {q, k}]: 1 / length, with the delta rule
@@ -117,7 +117,7 @@ struct ScanKeysKernel {
   Form form;
   Typed x;
   ScanSizes sizes;
-  ScanRoom room;
+  ScanScratch scratch;
 
   TANDEM_HD std::int64_t items() const { return 2 * sizes.key_chunks() * sizes.length; }
   Grid grid() const { return {parts(items(), kRowsAtOnce)}; }
@@ -132,7 +132,7 @@ struct ScanKeysKernel {
     using A = typename S::Number;
     const std::int64_t dim = sizes.key_dim, at = row / sizes.length, lane = at / sizes.chunks;
     const std::int64_t position = at % sizes.chunks * sizes.length + row % sizes.length;
-    A* to = reinterpret_cast<A*>(key ? room.k : room.q) + row * dim;
+    A* to = reinterpret_cast<A*>(key ? scratch.k : scratch.q) + row * dim;
     if (position >= sizes.seq) return each_long(team, dim, [&](std::int64_t d) { to[d] = A{0}; });
     const std::int64_t from =
         (sizes.sequence(lane) * sizes.seq + position) * sizes.mixed() + sizes.key_head(lane) * sizes.group() + (key ? dim : 0);
@@ -140,7 +140,7 @@ struct ScanKeysKernel {
     if (sizes.delta) {
       const A squares = sum_long<A>(team, dim, [&](std::int64_t d) { return S::get(x, from + d) * S::get(x, from + d); });
       const A inverse = A{1} / std::sqrt(squares + static_cast<A>(1e-6));
-      team.one([&] { reinterpret_cast<A*>(room.lengths)[2 * row + (key ? 1 : 0)] = inverse; });
+      team.one([&] { reinterpret_cast<A*>(scratch.lengths)[2 * row + (key ? 1 : 0)] = inverse; });
       scale = key ? inverse : inverse / std::sqrt(static_cast<A>(dim));
     }
     each_long(team, dim, [&](std::int64_t d) { to[d] = S::get(x, from + d) * scale; });
@@ -152,7 +152,7 @@ struct ScanGatesKernel {
   Form form;
   Typed scalars, decay, step;
   ScanSizes sizes;
-  ScanRoom room;
+  ScanScratch scratch;
 
   static constexpr int kBlockThreads = 128;
   Grid grid() const {
@@ -168,15 +168,15 @@ struct ScanGatesKernel {
     block.each(n, [&](std::int64_t i) {
       const bool there = i < c.count;
       const A u = there ? softplus(load<A>(scalars, sizes.scalar(c, i)) + load<A>(step, c.head)) : A{0};
-      reinterpret_cast<A*>(room.amount)[to + i] = u;
+      reinterpret_cast<A*>(scratch.amount)[to + i] = u;
       if (sizes.delta)
-        reinterpret_cast<A*>(room.learn)[to + i] = there ? Silu::sigmoid(load<A>(scalars, sizes.scalar(c, i) + 1)) : A{0};
+        reinterpret_cast<A*>(scratch.learn)[to + i] = there ? Silu::sigmoid(load<A>(scalars, sizes.scalar(c, i) + 1)) : A{0};
       sum[i] = rate * u;
     });
     block.each(1, [&](std::int64_t) {
       for (std::int64_t i = 1; i < n; ++i) sum[i] += sum[i - 1];
     });
-    block.each(n, [&](std::int64_t i) { reinterpret_cast<A*>(room.sums)[to + i] = sum[i]; });
+    block.each(n, [&](std::int64_t i) { reinterpret_cast<A*>(scratch.sums)[to + i] = sum[i]; });
   }
 };
 
@@ -186,7 +186,7 @@ struct ScanFactorsKernel {
   Form form;
   Typed x, dy;
   ScanSizes sizes;
-  ScanRoom room;
+  ScanScratch scratch;
   std::byte* dy_to;
 
   Grid grid() const {
@@ -199,27 +199,28 @@ struct ScanFactorsKernel {
     const ScanChunk c = sizes.chunk(block.index());
     const std::int64_t n = sizes.length, dim = sizes.key_dim, wide = sizes.value_dim;
     A *sum = reinterpret_cast<A*>(block.shared()), *growth = sum + n, *factor = growth + n, *system = factor + n;
-    const A *q = reinterpret_cast<const A*>(room.q) + c.keys * n * dim, *k = reinterpret_cast<const A*>(room.k) + c.keys * n * dim;
-    const A* const factors = reinterpret_cast<const A*>(sizes.delta ? room.learn : room.amount);
+    const A* const q = reinterpret_cast<const A*>(scratch.q) + c.keys * n * dim;
+    const A* const k = reinterpret_cast<const A*>(scratch.k) + c.keys * n * dim;
+    const A* const factors = reinterpret_cast<const A*>(sizes.delta ? scratch.learn : scratch.amount);
     block.each(n, [&](std::int64_t i) {
-      sum[i] = reinterpret_cast<const A*>(room.sums)[c.index * n + i];
+      sum[i] = reinterpret_cast<const A*>(scratch.sums)[c.index * n + i];
       growth[i] = exp_short(sum[i]);
       factor[i] = factors[c.index * n + i];
     });
     if (sizes.delta) {
       invert(block, c, sum, factor, system);
-      A* const keys = reinterpret_cast<A*>(room.keys) + c.index * n * dim;
+      A* const keys = reinterpret_cast<A*>(scratch.keys) + c.index * n * dim;
       block.each(n * dim, [&](std::int64_t i) { keys[i] = factor[cell_of(i, dim).row] * growth[cell_of(i, dim).row] * k[i]; });
     }
-    A* const grown = reinterpret_cast<A*>(room.grown) + c.index * n * dim;
+    A* const grown = reinterpret_cast<A*>(scratch.grown) + c.index * n * dim;
     block.each(n * dim, [&](std::int64_t i) { grown[i] = growth[cell_of(i, dim).row] * q[i]; });
-    A* const values = reinterpret_cast<A*>(sizes.delta ? room.values : room.added) + c.index * n * wide;
+    A* const values = reinterpret_cast<A*>(sizes.delta ? scratch.values : scratch.added) + c.index * n * wide;
     block.each(n * wide, [&](std::int64_t i) {
       const Cell at = cell_of(i, wide);
       values[i] = at.row < c.count ? factor[at.row] * S::get(x, sizes.value(c, at.row) + at.col) : A{0};
     });
-    const A* const products = reinterpret_cast<const A*>(room.queries_keys) + c.keys * n * n;
-    A* const scores = reinterpret_cast<A*>(room.scores) + c.index * n * n;
+    const A* const products = reinterpret_cast<const A*>(scratch.queries_keys) + c.keys * n * n;
+    A* const scores = reinterpret_cast<A*>(scratch.scores) + c.index * n * n;
     block.each(n * n, [&](std::int64_t i) {
       const Cell at = cell_of(i, n);
       scores[i] = at.col <= at.row ? exp_short(sum[at.row] - sum[at.col]) * products[i] : A{0};
@@ -237,7 +238,7 @@ struct ScanFactorsKernel {
   template <class A, class Block>
   TANDEM_HD void invert(Block& block, const ScanChunk& c, const A* sum, const A* learn, A* system) const {
     const std::int64_t n = sizes.length;
-    const A* const pairs = reinterpret_cast<const A*>(room.pairs) + c.keys * n * n;
+    const A* const pairs = reinterpret_cast<const A*>(scratch.pairs) + c.keys * n * n;
     A* const solved = system + n * n;
     block.each(n * n, [&](std::int64_t e) {
       const Cell at = cell_of(e, n);
@@ -250,7 +251,7 @@ struct ScanFactorsKernel {
         solved[i * n + col] = value;
       }
     });
-    A* const inverse = reinterpret_cast<A*>(room.inverse) + c.index * n * n;
+    A* const inverse = reinterpret_cast<A*>(scratch.inverse) + c.index * n * n;
     block.each(n * n, [&](std::int64_t at) { inverse[at] = solved[at]; });
   }
 };
@@ -333,7 +334,7 @@ struct ScanColumns {
 struct ScanStatesKernel {
   Form form;
   ScanSizes sizes;
-  ScanRoom room;
+  ScanScratch scratch;
 
   TANDEM_HD ScanColumns columns() const { return {form, sizes.key_dim, sizes.length, sizes.value_dim}; }
   Grid grid() const { return columns().grid(sizes.lanes * sizes.per_key); }
@@ -344,12 +345,12 @@ struct ScanStatesKernel {
     const ScanSlice<A> at = columns().template slice<A>(block);
     for (std::int64_t number = 0; number < sizes.chunks; ++number) {
       const ScanChunk c = sizes.chunk(at.head / sizes.per_key, at.head % sizes.per_key, number);
-      A* const states = reinterpret_cast<A*>(room.states) + c.index * dim * wide + at.first;
+      A* const states = reinterpret_cast<A*>(scratch.states) + c.index * dim * wide + at.first;
       block.each(dim * at.width, [&](std::int64_t i) { states[strided(i, at.width, wide)] = at.state[i]; });
-      A* const values = reinterpret_cast<A*>(room.added) + c.index * n * wide + at.first;
+      A* const values = reinterpret_cast<A*>(scratch.added) + c.index * n * wide + at.first;
       block.each(n * at.width, [&](std::int64_t i) { at.added[i] = values[strided(i, at.width, wide)]; });
       if (sizes.delta) {
-        const A* const reads = reinterpret_cast<const A*>(room.reads) + c.index * n * dim;
+        const A* const reads = reinterpret_cast<const A*>(scratch.reads) + c.index * n * dim;
         at.add_to_positions(block, [&](std::int64_t, std::int64_t e) { return -reads[e]; });
         block.each(n * at.width, [&](std::int64_t i) { values[strided(i, at.width, wide)] = at.added[i]; });
       }
@@ -362,8 +363,8 @@ struct ScanStatesKernel {
   template <class A, class Block>
   TANDEM_HD void pass(Block& block, const ScanChunk& c, const ScanSlice<A>& at) const {
     const std::int64_t n = sizes.length, dim = sizes.key_dim;
-    const A* const sum = reinterpret_cast<const A*>(room.sums) + c.index * n;
-    const A* const keys = reinterpret_cast<const A*>(room.k) + c.keys * n * dim;
+    const A* const sum = reinterpret_cast<const A*>(scratch.sums) + c.index * n;
+    const A* const keys = reinterpret_cast<const A*>(scratch.k) + c.keys * n * dim;
     block.each(n, [&](std::int64_t i) { at.ends[i] = exp_short(sum[n - 1] - sum[i]); });
     const A factor = exp_short(sum[n - 1]);
     block.each(dim * at.width, [&](std::int64_t i) { at.state[i] *= factor; });
@@ -376,7 +377,7 @@ struct ScanOutputKernel {
   Form form;
   Typed x, skip, y;
   ScanSizes sizes;
-  ScanRoom room;
+  ScanScratch scratch;
 
   TANDEM_HD std::int64_t elements() const { return sizes.lanes * sizes.seq * sizes.per_key * sizes.value_dim; }
   Grid grid() const { return chunks(elements()); }
@@ -388,7 +389,7 @@ struct ScanOutputKernel {
       const Cell place = cell_of(member.row, sizes.seq);
       const std::int64_t i = place.col % sizes.length;
       const ScanChunk c = sizes.chunk(place.row, member.col, place.col / sizes.length);
-      A value = reinterpret_cast<const A*>(room.y)[(c.index * sizes.length + i) * sizes.value_dim + dim.col];
+      A value = reinterpret_cast<const A*>(scratch.y)[(c.index * sizes.length + i) * sizes.value_dim + dim.col];
       if (skip.here()) value += load<A>(skip, c.head) * S::get(x, sizes.value(c, i) + dim.col);
       S::put(y, sizes.output(c, i) + dim.col, value);
     });

@@ -6,7 +6,7 @@
 namespace tandem::exec::device {
 
 /// More scratch memory. [lane, value head, chunk] unless said otherwise.
-struct ScanGradRoom {
+struct ScanGradScratch {
   std::byte *dy, *dadded;         ///< of y and delta, [N, value_dim]
   std::byte* dscores;             ///< of D * Q K^T
   std::byte* dinverse;            ///< of T; then -dA = T^T dT T^T, of which the part below the diagonal counts
@@ -22,8 +22,8 @@ struct ScanGradRoom {
 struct ScanStateGradKernel {
   Form form;
   ScanSizes sizes;
-  ScanRoom room;
-  ScanGradRoom to;
+  ScanScratch scratch;
+  ScanGradScratch to;
 
   TANDEM_HD ScanColumns columns() const { return {form, sizes.key_dim, sizes.length, sizes.value_dim}; }
   Grid grid() const { return columns().grid(sizes.lanes * sizes.per_key); }
@@ -34,8 +34,8 @@ struct ScanStateGradKernel {
     const ScanSlice<A> at = columns().template slice<A>(block);  // of the gradients of the state and of what positions add
     for (std::int64_t number = sizes.chunks - 1; number >= 0; --number) {
       const ScanChunk c = sizes.chunk(at.head / sizes.per_key, at.head % sizes.per_key, number);
-      const A* const sum = reinterpret_cast<const A*>(room.sums) + c.index * n;
-      const A* const keys = reinterpret_cast<const A*>(room.k) + c.keys * n * dim;
+      const A* const sum = reinterpret_cast<const A*>(scratch.sums) + c.index * n;
+      const A* const keys = reinterpret_cast<const A*>(scratch.k) + c.keys * n * dim;
       A* const kept = reinterpret_cast<A*>(to.dadded) + c.index * n * wide + at.first;
       block.each(n, [&](std::int64_t i) { at.ends[i] = exp_short(sum[n - 1] - sum[i]); });
       block.each(n * at.width, [&](std::int64_t i) { at.added[i] = kept[strided(i, at.width, wide)]; });
@@ -50,7 +50,7 @@ struct ScanStateGradKernel {
         at.state[i] = factor * at.state[i] + of_output;
       });
       if (!sizes.delta || number == 0) continue;
-      const A* const reads = reinterpret_cast<const A*>(room.reads) + c.index * n * dim;
+      const A* const reads = reinterpret_cast<const A*>(scratch.reads) + c.index * n * dim;
       at.add_to_state(block, [&](std::int64_t, std::int64_t e) { return -reads[e]; });  // delta = T b V - reads S
     }
   }
@@ -60,8 +60,8 @@ struct ScanStateGradKernel {
 struct ScanPairsKernel {
   Form form;
   ScanSizes sizes;
-  ScanRoom room;
-  ScanGradRoom to;
+  ScanScratch scratch;
+  ScanGradScratch to;
 
   Grid grid() const { return {sizes.key_chunks()}; }
   template <class S, class Block>
@@ -76,11 +76,11 @@ struct ScanPairsKernel {
       A score = A{0}, pair = A{0};
       for (std::int64_t m = 0; m < sizes.per_key; ++m) {
         const std::int64_t index = sizes.chunk(lane, m, number).index;
-        const A* const sum = reinterpret_cast<const A*>(room.sums) + index * n;
+        const A* const sum = reinterpret_cast<const A*>(scratch.sums) + index * n;
         const A decay = exp_short(sum[late] - sum[early]);
         if (col <= row) score += decay * reinterpret_cast<const A*>(to.dscores)[index * n * n + at];
         if (sizes.delta && late > early)
-          pair -= reinterpret_cast<const A*>(room.learn)[index * n + late] * decay *
+          pair -= reinterpret_cast<const A*>(scratch.learn)[index * n + late] * decay *
                   reinterpret_cast<const A*>(to.dinverse)[index * n * n + late * n + early];
       }
       scores[at] = score;
@@ -95,8 +95,8 @@ struct ScanHeadGradKernel {
   Typed x, scalars, decay, step, skip;
   Typed dx, dscalars;
   ScanSizes sizes;
-  ScanRoom room;
-  ScanGradRoom to;
+  ScanScratch scratch;
+  ScanGradScratch to;
   std::int64_t sequences;
 
   static constexpr std::int64_t kVectors = 6;
@@ -116,8 +116,8 @@ struct ScanHeadGradKernel {
     block.template teams<kRowTeam>(0, n, [&](const auto& team, std::int64_t i) { of_position<S>(team, c, i, rows); });
     if (sizes.delta) of_columns(block, c, rows);
     of_end(block, c, rows);
-    const A* const dvalues = of<A>(sizes.delta ? room.values : to.dadded, c, wide);
-    const A *const factors = of<A>(sizes.delta ? room.learn : room.amount, c, 1), *const dy = of<A>(to.dy, c, wide);
+    const A* const dvalues = of<A>(sizes.delta ? scratch.values : to.dadded, c, wide);
+    const A *const factors = of<A>(sizes.delta ? scratch.learn : scratch.amount, c, 1), *const dy = of<A>(to.dy, c, wide);
     block.each(c.count * wide, [&](std::int64_t e) {
       const Cell at = cell_of(e, wide);
       A d = factors[at.row] * dvalues[e];
@@ -143,17 +143,17 @@ struct ScanHeadGradKernel {
   template <class S, class Team, class A>
   TANDEM_HD void of_position(const Team& team, const ScanChunk& c, std::int64_t i, const Rows<A>& rows) const {
     const std::int64_t n = sizes.length, dim = sizes.key_dim, wide = sizes.value_dim;
-    const A *const y = of<A>(room.y, c, wide) + i * wide, *const dy = of<A>(to.dy, c, wide) + i * wide;
-    const A *const added = of<A>(room.added, c, wide) + i * wide, *const dadded = of<A>(to.dadded, c, wide) + i * wide;
-    const A *const sum = of<A>(room.sums, c, 1), *const dend = of<A>(to.dends, c, dim) + i * dim;
-    const A* const k = reinterpret_cast<const A*>(room.k) + (c.keys * n + i) * dim;
+    const A *const y = of<A>(scratch.y, c, wide) + i * wide, *const dy = of<A>(to.dy, c, wide) + i * wide;
+    const A *const added = of<A>(scratch.added, c, wide) + i * wide, *const dadded = of<A>(to.dadded, c, wide) + i * wide;
+    const A *const sum = of<A>(scratch.sums, c, 1), *const dend = of<A>(to.dends, c, dim) + i * dim;
+    const A* const k = reinterpret_cast<const A*>(scratch.k) + (c.keys * n + i) * dim;
     const auto value = [&](std::int64_t e) { return i < c.count ? S::get(x, sizes.value(c, i) + e) : A{0}; };
     A sums = sum_long<A>(team, wide, [&](std::int64_t e) { return dy[e] * y[e] - added[e] * dadded[e]; });
     const A end = exp_short(sum[n - 1] - sum[i]) * sum_long<A>(team, dim, [&](std::int64_t d) { return k[d] * dend[d]; });
     A amount = A{0}, learn = A{0}, skipped = A{0};
     if (sizes.delta) {
-      const A b = of<A>(room.learn, c, 1)[i], grown = exp_short(sum[i]);
-      const A *const dkeys = of<A>(room.keys, c, dim) + i * dim, *const dvalues = of<A>(room.values, c, wide) + i * wide;
+      const A b = of<A>(scratch.learn, c, 1)[i], grown = exp_short(sum[i]);
+      const A *const dkeys = of<A>(scratch.keys, c, dim) + i * dim, *const dvalues = of<A>(scratch.values, c, wide) + i * wide;
       const A along = grown * sum_long<A>(team, dim, [&](std::int64_t d) { return k[d] * dkeys[d]; });
       const A row = sum_long<A>(team, i, [&](std::int64_t j) { return pair(c, i, j, sum); });
       learn = sum_long<A>(team, wide, [&](std::int64_t e) { return value(e) * dvalues[e]; }) + along - row;
@@ -174,13 +174,13 @@ struct ScanHeadGradKernel {
   template <class A>
   TANDEM_HD A pair(const ScanChunk& c, std::int64_t i, std::int64_t j, const A* sum) const {
     const std::int64_t n = sizes.length, at = i * n + j;
-    return exp_short(sum[i] - sum[j]) * reinterpret_cast<const A*>(room.pairs)[c.keys * n * n + at] *
+    return exp_short(sum[i] - sum[j]) * reinterpret_cast<const A*>(scratch.pairs)[c.keys * n * n + at] *
            reinterpret_cast<const A*>(to.dinverse)[c.index * n * n + at];
   }
   // A[i,j] shrinks with G[j].
   template <class A, class Block>
   TANDEM_HD void of_columns(Block& block, const ScanChunk& c, const Rows<A>& rows) const {
-    const A *const sum = of<A>(room.sums, c, 1), *const learn = of<A>(room.learn, c, 1);
+    const A *const sum = of<A>(scratch.sums, c, 1), *const learn = of<A>(scratch.learn, c, 1);
     block.each(sizes.length, [&](std::int64_t j) {
       A total = A{0};
       for (std::int64_t i = j + 1; i < sizes.length; ++i) total += learn[i] * pair(c, i, j, sum);
@@ -191,11 +191,11 @@ struct ScanHeadGradKernel {
   template <class A, class Block>
   TANDEM_HD void of_end(Block& block, const ScanChunk& c, const Rows<A>& rows) const {
     const std::int64_t n = sizes.length, size = sizes.key_dim * sizes.value_dim;
-    const A *const state = reinterpret_cast<const A*>(room.states) + c.index * size,
+    const A *const state = reinterpret_cast<const A*>(scratch.states) + c.index * size,
             *const dstate = reinterpret_cast<const A*>(to.dstates) + c.index * size;
     const A old = block.template sum<A>(size, [&](std::int64_t i) { return state[i] * dstate[i]; });
     const A added = block.template sum<A>(n, [&](std::int64_t i) { return rows.end[i]; });
-    block.each(1, [&](std::int64_t) { rows.sums[n - 1] += exp_short(of<A>(room.sums, c, 1)[n - 1]) * old + added; });
+    block.each(1, [&](std::int64_t) { rows.sums[n - 1] += exp_short(of<A>(scratch.sums, c, 1)[n - 1]) * old + added; });
   }
   template <class A, class Block>
   TANDEM_HD void put_scalars(Block& block, const ScanChunk& c, const Rows<A>& rows) const {
@@ -210,9 +210,9 @@ struct ScanHeadGradKernel {
       const A d = (rows.amount[i] + rate * rows.later[i]) * Silu::sigmoid(load<A>(scalars, at) + load<A>(step, c.head));
       store(dscalars, at, d);
       rows.end[i] = d;
-      rows.later[i] *= rate * of<A>(room.amount, c, 1)[i];
+      rows.later[i] *= rate * of<A>(scratch.amount, c, 1)[i];
       if (!sizes.delta) return;
-      const A b = of<A>(room.learn, c, 1)[i];
+      const A b = of<A>(scratch.learn, c, 1)[i];
       store(dscalars, at + 1, rows.learn[i] * b * (A{1} - b));
     });
     block.each(3, [&](std::int64_t vector) {
@@ -230,8 +230,8 @@ struct ScanKeyGradKernel {
   Form form;
   Typed dx;
   ScanSizes sizes;
-  ScanRoom room;
-  ScanGradRoom to;
+  ScanScratch scratch;
+  ScanGradScratch to;
 
   TANDEM_HD std::int64_t items() const { return 2 * sizes.key_chunks() * sizes.length; }
   Grid grid() const { return {parts(items(), kRowsAtOnce)}; }
@@ -253,28 +253,28 @@ struct ScanKeyGradKernel {
         (sizes.sequence(lane) * sizes.seq + position) * sizes.mixed() + sizes.key_head(lane) * sizes.group() + (key ? dim : 0);
     if (!sizes.delta) return each_long(team, dim, [&](std::int64_t e) { S::put(dx, out + e, d[e]); });
     // dx = factor inverse (dy - unit (unit dy)), where y = factor unit.
-    const A* const y = reinterpret_cast<const A*>(key ? room.k : room.q) + row * dim;
+    const A* const y = reinterpret_cast<const A*>(key ? scratch.k : scratch.q) + row * dim;
     const A factor = key ? A{1} : A{1} / std::sqrt(static_cast<A>(dim));
     const A along = sum_long<A>(team, dim, [&](std::int64_t e) { return y[e] * d[e]; }) / (factor * factor);
-    const A scale = factor * reinterpret_cast<const A*>(room.lengths)[2 * row + (key ? 1 : 0)];
+    const A scale = factor * reinterpret_cast<const A*>(scratch.lengths)[2 * row + (key ? 1 : 0)];
     each_long(team, dim, [&](std::int64_t e) { S::put(dx, out + e, scale * (d[e] - y[e] * along)); });
   }
   /// Adds what value head chunk `index` gives. A thread has the same dimensions in every call.
   template <class Team, class A>
   TANDEM_HD void add(const Team& team, std::int64_t index, std::int64_t i, bool key, A* d) const {
     const std::int64_t n = sizes.length, dim = sizes.key_dim, row = (index * n + i) * dim;
-    const A* const sum = reinterpret_cast<const A*>(room.sums) + index * n;
+    const A* const sum = reinterpret_cast<const A*>(scratch.sums) + index * n;
     const A grown = exp_short(sum[i]);
     if (!key) {
-      const A* const of_grown = reinterpret_cast<const A*>(room.grown) + row;
+      const A* const of_grown = reinterpret_cast<const A*>(scratch.grown) + row;
       return each_long(team, dim, [&](std::int64_t e) { d[e] += grown * of_grown[e]; });
     }
     const A decay = exp_short(sum[n - 1] - sum[i]);
     const A* const of_end = reinterpret_cast<const A*>(to.dends) + row;
     each_long(team, dim, [&](std::int64_t e) { d[e] += decay * of_end[e]; });
     if (!sizes.delta) return;
-    const A factor = reinterpret_cast<const A*>(room.learn)[index * n + i] * grown;
-    const A* const of_keys = reinterpret_cast<const A*>(room.keys) + row;
+    const A factor = reinterpret_cast<const A*>(scratch.learn)[index * n + i] * grown;
+    const A* const of_keys = reinterpret_cast<const A*>(scratch.keys) + row;
     each_long(team, dim, [&](std::int64_t e) { d[e] += factor * of_keys[e]; });
   }
 };

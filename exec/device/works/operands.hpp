@@ -67,19 +67,19 @@ inline bool is_rounded(const Launch& launch, std::size_t i) {
   return i < launch.in.size() && bits(launch.compute) == 16 && launch.in[i].dtype == DType::fp32;
 }
 inline std::int64_t operand_elements(const MatMul& op, std::size_t i) { return i == 0 ? op.m * op.k : op.k * op.n; }
-/// Size in bytes of a part of an operation's scratch memory, a multiple of 256.
-inline std::int64_t room_of(DType type, std::int64_t elements) { return parts(bytes_of(type, elements).count(), 256) * 256; }
 /// Bytes for the column sums of a matrix, a block of columns at a time.
-std::int64_t block_sums_room(const ColumnBlocks& blocks, std::int64_t rows, std::int64_t cols);
-inline std::int64_t sums_room(const MatMul& op) { return op.sums ? parts(block_sums_room(op.blocks, op.k, op.m), 256) * 256 : 0; }
+std::int64_t block_sums_scratch(const ColumnBlocks& blocks, std::int64_t rows, std::int64_t cols);
+inline std::int64_t sums_scratch(const MatMul& op) {
+  return op.sums ? parts(block_sums_scratch(op.blocks, op.k, op.m), 256) * 256 : 0;
+}
 /// Scratch bytes after those of the sums: for operands that are rounded, then for a first operand whose ColumnBlocks are joined.
-std::int64_t rounded_room(const MatMul& op, const Launch& launch);
-std::int64_t joined_room(const MatMul& op, DType compute);
+std::int64_t rounded_scratch(const MatMul& op, const Launch& launch);
+std::int64_t joined_scratch(const MatMul& op, DType compute);
 
-/// Gradients of a norm's input (if `rows` has dx), weight and shift (if present). Uses norm_room bytes of scratch memory.
+/// Gradients of a norm's input (if `rows` has dx), weight and shift (if present). Uses norm_scratch bytes of scratch memory.
 Works norm_gradients(const Operands& at, const NormGradRows& rows, Typed dgamma, Typed dbeta);
 /// Bytes for the expert of every choice.
-inline std::int64_t chosen_room(const MoeDims& d) { return parts(d.tokens * d.top_k * 4, 8) * 8; }
+inline std::int64_t chosen_scratch(const MoeDims& d) { return parts(d.tokens * d.top_k * 4, 8) * 8; }
 /// The heads that a head norm reads, including value heads if it norms them.
 template <class Norm>
 HeadRows head_rows(const Norm& op) {
@@ -88,15 +88,15 @@ HeadRows head_rows(const Norm& op) {
   return {d.batch * d.seq, d.groups(), d.per_group(), d.head_dim, d.group_width(), value};
 }
 /// Scratch memory of LatentNormBackward: partial sums of the weight's gradient, the norm's input, and its gradient.
-inline std::int64_t latent_sums_room(const LatentNormBackward& op) { return parts(norm_room(op.rows, op.cols), 256) * 256; }
-inline std::int64_t latent_room(const LatentNormBackward& op, DType type) {
-  return latent_sums_room(op) + 2 * room_of(type, op.rows * op.cols);
+inline std::int64_t latent_sums_scratch(const LatentNormBackward& op) { return parts(norm_scratch(op.rows, op.cols), 256) * 256; }
+inline std::int64_t latent_scratch(const LatentNormBackward& op, DType type) {
+  return latent_sums_scratch(op) + 2 * padded_bytes(type, op.rows * op.cols);
 }
 
 /// Scratch bytes of flash attention.
-std::int64_t flash_room(const Launch& launch);
+std::int64_t flash_scratch(const Launch& launch);
 /// Scratch bytes of attention with stored scores; 0: none, or another operation.
-std::int64_t scores_room(const Launch& launch);
+std::int64_t scores_scratch(const Launch& launch);
 
 // works_layer.cpp
 Works works(const MatMul& op, const Operands& at);
@@ -123,8 +123,8 @@ Works works(const AttentionScoresBackward& op, const Operands& at);
 Works works(const FlashAttention& op, const Operands& at);
 Works works(const FlashAttentionBackward& op, const Operands& at);
 // works_sparse.cpp; attention to chosen keys has its own works
-std::int64_t index_room(const IndexTopK& op, DType compute);
-std::int64_t index_room(const IndexTopKBackward& op, DType compute);
+std::int64_t index_scratch(const IndexTopK& op, DType compute);
+std::int64_t index_scratch(const IndexTopKBackward& op, DType compute);
 Works chosen_works(const FlashAttention& op, const Operands& at);
 Works chosen_works(const FlashAttentionBackward& op, const Operands& at);
 Works works(const IndexTopK& op, const Operands& at);
@@ -175,7 +175,7 @@ Works works(const ClipCoefficient& op, const Operands& at);
 Works works(const AdamW& op, const Operands& at);
 Works works(const Sgd& op, const Operands& at);
 // works_muon.cpp
-std::int64_t muon_room(const Muon& op);
+std::int64_t muon_scratch(const Muon& op);
 Works works(const Muon& op, const Operands& at);
 // works_layerwise.cpp
 Works works(const TensorNorms& op, const Operands& at);
@@ -183,10 +183,10 @@ Works works(const LayerwiseMoments& op, const Operands& at);
 Works works(const LayerwiseApply& op, const Operands& at);
 // works_recurrence.cpp
 std::size_t scan_shared_bytes(const RecurrenceDims& d, DType compute);
-std::int64_t recurrence_room(const Recurrence& op, DType compute);
-std::int64_t recurrence_room(const RecurrenceBackward& op, DType compute);
-std::int64_t recurrence_room(const ShortConvBackward& op, DType compute);
-std::int64_t recurrence_room(const GatedNormBackward& op);
+std::int64_t recurrence_scratch(const Recurrence& op, DType compute);
+std::int64_t recurrence_scratch(const RecurrenceBackward& op, DType compute);
+std::int64_t recurrence_scratch(const ShortConvBackward& op, DType compute);
+std::int64_t recurrence_scratch(const GatedNormBackward& op);
 Works works(const Recurrence& op, const Operands& at);
 Works works(const RecurrenceBackward& op, const Operands& at);
 Works works(const ShortConv& op, const Operands& at);
@@ -204,8 +204,8 @@ Works works(const MoeDispatch& op, const Operands& at);
 Works works(const MoeDispatchBackward& op, const Operands& at);
 Works works(const MoeCombine& op, const Operands& at);
 Works works(const MoeCombineBackward& op, const Operands& at);
-std::int64_t experts_room(const GroupedMatMul& op, const Launch& launch);
-std::int64_t experts_room(const GroupedWeightGrad& op, const Launch& launch);
+std::int64_t experts_scratch(const GroupedMatMul& op, const Launch& launch);
+std::int64_t experts_scratch(const GroupedWeightGrad& op, const Launch& launch);
 Works works(const GroupedMatMul& op, const Operands& at);
 Works works(const GroupedWeightGrad& op, const Operands& at);
 Works works(const GroupedBias& op, const Operands& at);

@@ -27,7 +27,7 @@ Work activation_of(const Product& p) {
 /// Sums over the inner dimension of the second operand, which is its outermost stored dimension.
 std::vector<Work> sums_of(const Product& p) {
   const Typed second{const_cast<std::byte*>(p.second), p.shape.type};
-  return column_sums(p.shape.type, second, result(p, p.vector), {p.shape.summed(), p.shape.out.cols, p.room});
+  return column_sums(p.shape.type, second, result(p, p.vector), {p.shape.summed(), p.shape.out.cols, p.scratch});
 }
 
 }  // namespace

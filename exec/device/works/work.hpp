@@ -63,7 +63,7 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
 struct WorkContext {
   Pieces pieces;
   Fault* fault = nullptr;
-  std::byte* room = nullptr;  ///< scratch memory of room_bytes bytes
+  std::byte* scratch = nullptr;  ///< scratch memory of scratch_bytes bytes
 };
 
 /// Whether `works_of` supports the operation. `most_shared`: shared memory per block, in bytes.
@@ -73,12 +73,12 @@ Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared);
 bool has_products(const Op& op);
 
 /// Scratch bytes of an operation. With counted rows but no Launch::rows: for equally many rows per expert.
-std::int64_t room_bytes(const Launch& launch);
+std::int64_t scratch_bytes(const Launch& launch);
 
 /// With counted rows: rows that the operands have memory for.
 std::int64_t most_rows(const Launch& launch);
 /// With counted rows: scratch bytes that no number of rows exceeds.
-std::int64_t most_room_bytes(const Launch& launch);
+std::int64_t most_scratch_bytes(const Launch& launch);
 /// The operation with counted rows for one expert with `rows` rows of one rank.
 Op of_one_expert(const Op& op, std::int64_t rows);
 

@@ -177,32 +177,34 @@ std::int64_t pairs(AttentionPlace p) {
 
 }  // namespace
 
-std::int64_t room_bytes(const Launch& launch) {
+std::int64_t scratch_bytes(const Launch& launch) {
   const Op& op = launch.op;
-  if (const auto* o = std::get_if<TopKRouter>(&op)) return chosen_room(o->dims);
+  if (const auto* o = std::get_if<TopKRouter>(&op)) return chosen_scratch(o->dims);
   if (const auto* o = std::get_if<TopKRouterBackward>(&op))
-    return o->routing.expert_scale ? chosen_room(o->dims) + o->dims.tokens * o->dims.top_k * 8 : 0;
-  if (const auto* o = std::get_if<GroupedMatMul>(&op)) return experts_room(*o, launch);
-  if (const auto* o = std::get_if<GroupedWeightGrad>(&op)) return experts_room(*o, launch);
-  if (const auto* o = std::get_if<IndexTopK>(&op)) return index_room(*o, launch.compute);
-  if (const auto* o = std::get_if<IndexTopKBackward>(&op)) return index_room(*o, launch.compute);
-  if (const auto* o = std::get_if<Recurrence>(&op)) return recurrence_room(*o, launch.compute);
-  if (const auto* o = std::get_if<RecurrenceBackward>(&op)) return recurrence_room(*o, launch.compute);
-  if (const auto* o = std::get_if<ShortConvBackward>(&op)) return recurrence_room(*o, launch.compute);
-  if (const auto* o = std::get_if<GatedNormBackward>(&op)) return recurrence_room(*o);
-  if (const auto* o = std::get_if<Muon>(&op)) return muon_room(*o);
+    return o->routing.expert_scale ? chosen_scratch(o->dims) + o->dims.tokens * o->dims.top_k * 8 : 0;
+  if (const auto* o = std::get_if<GroupedMatMul>(&op)) return experts_scratch(*o, launch);
+  if (const auto* o = std::get_if<GroupedWeightGrad>(&op)) return experts_scratch(*o, launch);
+  if (const auto* o = std::get_if<IndexTopK>(&op)) return index_scratch(*o, launch.compute);
+  if (const auto* o = std::get_if<IndexTopKBackward>(&op)) return index_scratch(*o, launch.compute);
+  if (const auto* o = std::get_if<Recurrence>(&op)) return recurrence_scratch(*o, launch.compute);
+  if (const auto* o = std::get_if<RecurrenceBackward>(&op)) return recurrence_scratch(*o, launch.compute);
+  if (const auto* o = std::get_if<ShortConvBackward>(&op)) return recurrence_scratch(*o, launch.compute);
+  if (const auto* o = std::get_if<GatedNormBackward>(&op)) return recurrence_scratch(*o);
+  if (const auto* o = std::get_if<Muon>(&op)) return muon_scratch(*o);
   if (const auto* o = std::get_if<CrossEntropy>(&op)) return o->dims.rows * static_cast<std::int64_t>(sizeof(double));
   if (const auto* o = std::get_if<EmbeddingBackward>(&op)) return parts(o->vocab_rows * 4, 8) * 8;
-  if (const auto* o = std::get_if<BiasGrad>(&op)) return block_sums_room(o->blocks, o->rows, o->cols);
-  if (const auto* o = std::get_if<MatMul>(&op)) return sums_room(*o) + rounded_room(*o, launch) + joined_room(*o, launch.compute);
-  if (const auto* o = std::get_if<BiasDropoutAddBackward>(&op)) return o->bias ? column_room(o->rows, o->cols, 1) : 0;
+  if (const auto* o = std::get_if<BiasGrad>(&op)) return block_sums_scratch(o->blocks, o->rows, o->cols);
+  if (const auto* o = std::get_if<MatMul>(&op))
+    return sums_scratch(*o) + rounded_scratch(*o, launch) + joined_scratch(*o, launch.compute);
+  if (const auto* o = std::get_if<BiasDropoutAddBackward>(&op)) return o->bias ? column_scratch(o->rows, o->cols, 1) : 0;
   if (const auto* o = std::get_if<HeadNormBackward>(&op))
-    return o->plain ? 0 : head_norm_room(head_rows(*o).count(), o->dims.head_dim);
-  if (const auto* o = std::get_if<RowNormBackward>(&op)) return column_room(o->rows(), o->weights(), 1);
-  if (const auto* o = std::get_if<LatentNormBackward>(&op)) return latent_room(*o, launch.in[2].dtype);
-  if (const std::int64_t bytes = scores_room(launch)) return bytes;
-  if (std::holds_alternative<FlashAttention>(op) || std::holds_alternative<FlashAttentionBackward>(op)) return flash_room(launch);
-  if (const auto* o = std::get_if<LayerNormBackward>(&op)) return o->part == NormPart::input ? 0 : norm_room(o->rows, o->cols);
+    return o->plain ? 0 : head_norm_scratch(head_rows(*o).count(), o->dims.head_dim);
+  if (const auto* o = std::get_if<RowNormBackward>(&op)) return column_scratch(o->rows(), o->weights(), 1);
+  if (const auto* o = std::get_if<LatentNormBackward>(&op)) return latent_scratch(*o, launch.in[2].dtype);
+  if (const std::int64_t bytes = scores_scratch(launch)) return bytes;
+  if (std::holds_alternative<FlashAttention>(op) || std::holds_alternative<FlashAttentionBackward>(op))
+    return flash_scratch(launch);
+  if (const auto* o = std::get_if<LayerNormBackward>(&op)) return o->part == NormPart::input ? 0 : norm_scratch(o->rows, o->cols);
   return 0;
 }
 

@@ -37,9 +37,9 @@ Works works(const Embedding& op, const Operands& at) {
 Works works(const EmbeddingBackward& op, const Operands& at) {
   const Typed dy = at.in(1), dtable = at.out(0);
   const TableRows rows = table_rows(op, at.context());
-  auto* first = reinterpret_cast<std::uint32_t*>(at.around().room);
+  auto* first = reinterpret_cast<std::uint32_t*>(at.around().scratch);
   return {Clearing{dtable.address, bytes_of(dtable.type, op.vocab_rows * op.hidden).count(), std::byte{0}},
-          Clearing{at.around().room, op.vocab_rows * static_cast<std::int64_t>(sizeof(std::uint32_t)), std::byte{0xFF}},
+          Clearing{at.around().scratch, op.vocab_rows * static_cast<std::int64_t>(sizeof(std::uint32_t)), std::byte{0xFF}},
           FirstTokenKernel{Form::floats, at.in(0), first, op.tokens, rows, at.around().fault},
           EmbeddingGradKernel{at.form({dy}), at.in(0), dy, dtable, first, op.tokens, op.hidden, rows}};
 }
@@ -78,7 +78,7 @@ Works works(const VocabExpSum& op, const Operands& at) {
 
 Works works(const CrossEntropy& op, const Operands& at) {
   require(!op.one_kernel || op.dims.whole || at.context().tensor_size == 1, "a loss in one kernel needs all columns");
-  const Typed logits = at.in(0), dlogits = at.out(1), terms{at.around().room, DType::fp64};
+  const Typed logits = at.in(0), dlogits = at.out(1), terms{at.around().scratch, DType::fp64};
   const bool apart = !op.one_kernel;
   const Typed max = at.in_if(apart, 1), sums = at.in_if(apart, 2), targets = at.in(apart ? 3 : 1);
   return {LossKernel{at.form({logits, dlogits}), logits, max, sums, targets, terms, dlogits, op.dims.rows, op.global_tokens,

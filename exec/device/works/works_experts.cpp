@@ -68,7 +68,7 @@ class KnownRows {
   }
   std::int64_t most_of_part() const { return *std::max_element(rows_.begin(), rows_.end()); }
   /// Rows to allocate for one expert. Rounded up, so that memory does not grow in every step.
-  std::int64_t room() const {
+  std::int64_t capacity() const {
     std::int64_t most = 0;
     for (std::int64_t e = 0; e < experts_; ++e) most = std::max(most, of(e));
     return counted_ ? static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most))) : most;
@@ -93,7 +93,7 @@ Works works(const TopKRouter& op, const Operands& at) {
   const MoeDims& d = op.dims;
   require(d.top_k >= 1 && d.top_k <= d.experts, "more choices than experts");
   const Typed logits = at.in(0), probs = at.out(0);
-  auto* chosen = reinterpret_cast<std::int32_t*>(at.around().room);
+  auto* chosen = reinterpret_cast<std::int32_t*>(at.around().scratch);
   auto *slots = as<std::int32_t>(at.out(2)), *counts = as<std::int32_t>(at.out(3));
   const Form form = at.form({logits, probs});
   const std::int64_t tokens = routed_tokens(form, d.experts, routed_rows(op.routing, 1));
@@ -113,11 +113,11 @@ Works works(const TopKRouterBackward& op, const Operands& at) {
   kernel.logits = logits;
   kernel.z_factor = 2 * op.z_loss / static_cast<double>(d.tokens * op.micro_batches);
   if (!op.routing.expert_scale) return {kernel};
-  std::byte* const room = at.around().room;
+  std::byte* const scratch = at.around().scratch;
   const bool doubles = at.compute() == DType::fp64;
   kernel.scales = scales_of(op.routing, at, 6);
-  kernel.chosen = reinterpret_cast<std::int32_t*>(room);
-  kernel.added = {room + chosen_room(d), doubles ? DType::fp64 : DType::fp32};
+  kernel.chosen = reinterpret_cast<std::int32_t*>(scratch);
+  kernel.added = {scratch + chosen_scratch(d), doubles ? DType::fp64 : DType::fp32};
   const ScaleGradKernel numbers{doubles ? Form::doubles : Form::floats, kernel.chosen, kernel.added, at.out(1), d.tokens * d.top_k,
                                 d.experts};
   return {kernel, numbers};
@@ -186,13 +186,13 @@ template <class Op>
 std::int64_t joined_bytes(const Op& op, const Launch& launch, DType first, std::int64_t first_cols, DType second,
                           std::int64_t second_cols) {
   if (!joins(op)) return 0;
-  const std::int64_t rows = KnownRows(op, launch).room();
-  return room_of(first, rows * first_cols) + room_of(second, rows * second_cols);
+  const std::int64_t rows = KnownRows(op, launch).capacity();
+  return padded_bytes(first, rows * first_cols) + padded_bytes(second, rows * second_cols);
 }
 
 JoinedRows joined(const Operands& at, std::int64_t rows, DType first, std::int64_t first_cols, DType second) {
-  std::byte* const room = at.around().room;
-  return {{room, first}, {room + room_of(first, rows * first_cols), second}};
+  std::byte* const scratch = at.around().scratch;
+  return {{scratch, first}, {scratch + padded_bytes(first, rows * first_cols), second}};
 }
 
 /// Makes the kernel that joins an expert's rows or moves them back.
@@ -207,11 +207,11 @@ JoinRowsKernel join(const Op& op, const Operands& at, const KnownRows& known, co
 
 }  // namespace
 
-std::int64_t experts_room(const GroupedMatMul& op, const Launch& launch) {
+std::int64_t experts_scratch(const GroupedMatMul& op, const Launch& launch) {
   return joined_bytes(op, launch, launch.in[0].dtype, op.k, launch.out[0].dtype, op.n);
 }
 
-std::int64_t experts_room(const GroupedWeightGrad& op, const Launch& launch) {
+std::int64_t experts_scratch(const GroupedWeightGrad& op, const Launch& launch) {
   return joined_bytes(op, launch, launch.in[0].dtype, op.n, launch.in[1].dtype, op.k);
 }
 
@@ -229,12 +229,12 @@ Op of_one_expert(const Op& op, std::int64_t rows) {
 }
 
 // One expert has the most rows if it has all of them.
-std::int64_t most_room_bytes(const Launch& launch) {
+std::int64_t most_scratch_bytes(const Launch& launch) {
   const auto most = [&](const auto& o) {
     if (o.groups == 1) return std::int64_t{0};  // rows of one rank are not joined
     std::vector<std::int32_t> rows(static_cast<std::size_t>(o.groups * o.experts), 0);
     rows.front() = static_cast<std::int32_t>(most_rows(launch));
-    return experts_room(o, {launch.op, launch.compute, launch.in, launch.out, launch.context, rows});
+    return experts_scratch(o, {launch.op, launch.compute, launch.in, launch.out, launch.context, rows});
   };
   if (const auto* o = std::get_if<GroupedMatMul>(&launch.op)) return most(*o);
   return most(std::get<GroupedWeightGrad>(launch.op));
@@ -266,10 +266,10 @@ Works works(const GroupedMatMul& op, const Operands& at) {
         product(e, known.rows(r, e), moved(a, known.first(r, e) * op.k), moved(c, known.first(r, e) * op.n));
       continue;
     }
-    const JoinedRows room = joined(at, known.room(), a.type, op.k, c.type);
-    all.push_back(join(op, at, known, {Form::mixed, a, room.first, {}, e, op.k, 1, false}));
-    product(e, known.of(e), room.first.address, room.second.address);
-    all.push_back(join(op, at, known, {Form::mixed, c, room.second, {}, e, op.n, 1, true}));
+    const JoinedRows copies = joined(at, known.capacity(), a.type, op.k, c.type);
+    all.push_back(join(op, at, known, {Form::mixed, a, copies.first, {}, e, op.k, 1, false}));
+    product(e, known.of(e), copies.first.address, copies.second.address);
+    all.push_back(join(op, at, known, {Form::mixed, c, copies.second, {}, e, op.n, 1, true}));
   }
   return all;
 }
@@ -300,10 +300,10 @@ Works works(const GroupedWeightGrad& op, const Operands& at) {
       all.push_back(Product{shape, moved(x, row * op.k), moved(dy, row * op.n), to});
       continue;
     }
-    const JoinedRows room = joined(at, known.room(), dy.type, op.n, x.type);
-    all.push_back(join(op, at, known, {Form::mixed, dy, room.first, {}, e, op.n, 1, false}));
-    all.push_back(join(op, at, known, {Form::mixed, x, room.second, {}, e, op.k, 1, false}));
-    all.push_back(Product{shape, room.second.address, room.first.address, to});
+    const JoinedRows copies = joined(at, known.capacity(), dy.type, op.n, x.type);
+    all.push_back(join(op, at, known, {Form::mixed, dy, copies.first, {}, e, op.n, 1, false}));
+    all.push_back(join(op, at, known, {Form::mixed, x, copies.second, {}, e, op.k, 1, false}));
+    all.push_back(Product{shape, copies.second.address, copies.first.address, to});
   }
   return all;
 }

@@ -37,9 +37,9 @@ Works works(const HeadNormBackward& op, const Operands& at) {
   };
   if (op.plain) return {gradient({}, {}, {})};
   const std::int64_t slabs = head_norm_slabs(rows.count());
-  ColumnFoldKernel last = column_fold(at.compute(), at.around().room, slabs, op.dims.head_dim);
+  ColumnFoldKernel last = column_fold(at.compute(), at.around().scratch, slabs, op.dims.head_dim);
   last.sets = 2, last.first = at.out(1), last.second = at.out(2);
-  return {gradient(at.in(2), at.in(3), partial_sums(at.compute(), at.around().room)), last};
+  return {gradient(at.in(2), at.in(3), partial_sums(at.compute(), at.around().scratch)), last};
 }
 
 Works works(const RowNormSums& op, const Operands& at) {
@@ -62,10 +62,10 @@ Works works(const RowNormBackward& op, const Operands& at) {
   const Typed dqkv = at.out(0), kept = at.in(1), sums = at.in(4);
   const RowNorms norms{heads_of(op.dims), op.ranks, op.epsilon};
   const Form form = at.form({dqkv, kept});
-  const RowNormWeightsKernel weights{form, dqkv, kept, sums, partial_sums(at.compute(), at.around().room), norms};
+  const RowNormWeightsKernel weights{form, dqkv, kept, sums, partial_sums(at.compute(), at.around().scratch), norms};
   const std::int64_t slabs = weights.slabs().count, queries = op.dims.q_width(), keys = op.dims.groups() * op.dims.head_dim;
-  ColumnFoldKernel of_queries = column_fold(at.compute(), at.around().room, slabs, queries);
-  std::byte* behind = at.around().room + bytes_of(weights.partials.type, slabs * queries).count();
+  ColumnFoldKernel of_queries = column_fold(at.compute(), at.around().scratch, slabs, queries);
+  std::byte* behind = at.around().scratch + bytes_of(weights.partials.type, slabs * queries).count();
   ColumnFoldKernel of_keys = column_fold(at.compute(), behind, slabs, keys);
   of_queries.first = at.out(1);
   of_keys.first = at.out(2);

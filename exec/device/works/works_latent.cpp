@@ -29,8 +29,8 @@ Works works(const LatentNorm& op, const Operands& at) {
 Works works(const LatentNormBackward& op, const Operands& at) {
   const Typed dy = at.in(0), dothers = at.in(1), x = at.in(2), stats = at.in(3), gamma = at.in(4), dx = at.out(0);
   const std::int64_t width = op.cols + op.rest;
-  const Typed apart{at.around().room + latent_sums_room(op), x.type};
-  const Typed gradient{apart.address + room_of(x.type, op.rows * op.cols), dx.type};
+  const Typed apart{at.around().scratch + latent_sums_scratch(op), x.type};
+  const Typed gradient{apart.address + padded_bytes(x.type, op.rows * op.cols), dx.type};
   Works all{columns(x, {0, 0, width}, apart, {0, 0, op.cols}, op.rows, op.cols)};
   const NormGradRows rows{dy, apart, stats, gamma, {}, gradient, op.rows, op.cols, true};
   for (const Work& w : norm_gradients(at, rows, at.out(1), {})) all.push_back(w);

@@ -9,10 +9,10 @@ namespace tandem::exec::device {
 namespace {
 
 /// The partial sums that an operation's blocks leave for the second stage.
-Typed partials(const Operands& at) { return partial_sums(at.compute(), at.around().room); }
+Typed partials(const Operands& at) { return partial_sums(at.compute(), at.around().scratch); }
 
 Works sums_of_columns(const Operands& at, Typed dy, Typed sums, std::int64_t rows, std::int64_t cols) {
-  return column_sums(at.compute(), dy, sums, {rows, cols, at.around().room});
+  return column_sums(at.compute(), dy, sums, {rows, cols, at.around().scratch});
 }
 
 Typed behind(const Typed& t, std::int64_t elements) {
@@ -26,15 +26,15 @@ struct Factors {
 };
 Factors factors_of(const MatMul& op, const Operands& at) {
   Factors f{at.in(0), at.in(1), {}};
-  std::byte* room = at.around().room + sums_room(op);
+  std::byte* scratch = at.around().scratch + sums_scratch(op);
   for (const std::size_t i : {0, 1}) {
     if (!is_rounded(at.launch(), i)) continue;
     Typed& wide = i == 0 ? f.a : f.b;
-    const Typed narrow{room, at.compute()};
+    const Typed narrow{scratch, at.compute()};
     const std::int64_t n = operand_elements(op, i);
     f.before.push_back(AddKernel{form_of(DType::fp32, {wide, narrow}), wide, narrow, n, n, 0, true});
     wide = narrow;
-    room += room_of(at.compute(), n);
+    scratch += padded_bytes(at.compute(), n);
   }
   return f;
 }
@@ -79,7 +79,7 @@ Works multiply(const MatMul& op, const Operands& at, const Multiplied& of) {
   shape.sums = op.sums && of.sums.type == of.c.type;
   std::byte* const vector = shape.bias ? of.bias.address : shape.sums ? of.sums.address : nullptr;
   Product product{shape, of.b.address, of.a.address, of.c.address, vector};
-  product.room = at.around().room;
+  product.scratch = at.around().scratch;
   Works all{product};
   if (op.bias && !shape.bias) all.push_back(BiasKernel{at.form({of.c}), of.bias, of.c, op.m, op.n});
   if (op.sums && !shape.sums) append(all, sums_of_columns(at, of.a, of.sums, op.k, op.m));
@@ -88,7 +88,7 @@ Works multiply(const MatMul& op, const Operands& at, const Multiplied& of) {
 
 /// A's blocks as one matrix, in scratch memory behind the rest.
 Works joined(const MatMul& op, const Operands& at, Multiplied& of) {
-  const Typed whole{at.around().room + sums_room(op) + rounded_room(op, at.launch()), of.a.type};
+  const Typed whole{at.around().scratch + sums_scratch(op) + rounded_scratch(op, at.launch()), of.a.type};
   Works all;
   std::int64_t col = 0;
   for (const std::int64_t width : widths_of(op.blocks, op.k)) {
@@ -128,22 +128,22 @@ Works in_blocks(MatMul op, const Operands& at, Multiplied of) {
 
 }  // namespace
 
-std::int64_t block_sums_room(const ColumnBlocks& blocks, std::int64_t rows, std::int64_t cols) {
-  if (!blocks.any()) return column_room(rows, cols, 1);
+std::int64_t block_sums_scratch(const ColumnBlocks& blocks, std::int64_t rows, std::int64_t cols) {
+  if (!blocks.any()) return column_scratch(rows, cols, 1);
   std::int64_t most = 0;
   for (const std::int64_t width : widths_of(blocks, cols))
-    if (width > 0) most = std::max(most, column_room(rows, width, 1));
+    if (width > 0) most = std::max(most, column_scratch(rows, width, 1));
   return most;
 }
 
-std::int64_t joined_room(const MatMul& op, DType compute) {
-  return op.blocks.any() && !op.trans_a && !op.trans_b ? room_of(compute, op.m * op.k) : 0;
+std::int64_t joined_scratch(const MatMul& op, DType compute) {
+  return op.blocks.any() && !op.trans_a && !op.trans_b ? padded_bytes(compute, op.m * op.k) : 0;
 }
 
-std::int64_t rounded_room(const MatMul& op, const Launch& launch) {
+std::int64_t rounded_scratch(const MatMul& op, const Launch& launch) {
   std::int64_t bytes = 0;
   for (const std::size_t i : {0, 1})
-    if (is_rounded(launch, i)) bytes += room_of(launch.compute, operand_elements(op, i));
+    if (is_rounded(launch, i)) bytes += padded_bytes(launch.compute, operand_elements(op, i));
   return bytes;
 }
 
@@ -188,7 +188,7 @@ Works norm_gradients(const Operands& at, const NormGradRows& rows, Typed dgamma,
     all.push_back(ColumnSumsKernel{at.form({rows.dy, rows.x}), rows.dy, rows.x, rows.stats, partials(at), rows.rows, rows.cols});
   if (parameters) {
     const std::int64_t slabs = together ? NormGradKernel::slabs(rows.rows, plan) : column_slabs(rows.rows, rows.cols).count;
-    ColumnFoldKernel last = column_fold(at.compute(), at.around().room, slabs, rows.cols);
+    ColumnFoldKernel last = column_fold(at.compute(), at.around().scratch, slabs, rows.cols);
     last.sets = 2, last.first = dgamma, last.second = dbeta;
     all.push_back(last);
   }

@@ -13,7 +13,7 @@ class Iteration {
   Iteration(const Muon& op, const Operands& at, Works& works)
       : works_(works), form_(at.compute() == DType::fp64 ? Form::doubles : Form::mixed), type_(op.iteration), m_(op.shorter()),
         n_(op.longer()), x_(at.out(2).address), next_(x_ + bytes(m_ * n_)), a_(next_ + bytes(m_ * n_)), b_(a_ + bytes(m_ * m_)),
-        sums_(reinterpret_cast<double*>(at.around().room)) {}
+        sums_(reinterpret_cast<double*>(at.around().scratch)) {}
 
   Typed x() const { return {x_, type_}; }
   void start() {
@@ -73,7 +73,7 @@ void add_matrix(const Muon& op, const Operands& at, const MuonMatrix& of, Works&
 }  // namespace
 
 /// The sums of chunks, and the factor.
-std::int64_t muon_room(const Muon& op) {
+std::int64_t muon_scratch(const Muon& op) {
   return (chunks(op.rows * op.cols).blocks + 1) * static_cast<std::int64_t>(sizeof(double));
 }
 

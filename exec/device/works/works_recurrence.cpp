@@ -23,12 +23,12 @@ DType product_of(DType compute, bool exact) {
 }
 
 /// Parts of scratch memory, one behind the other. Without memory it only counts bytes.
-class Rooms {
+class ScratchAllocator {
  public:
-  Rooms(std::byte* begin, DType number) : begin_(begin), number_(number) {}
+  ScratchAllocator(std::byte* begin, DType number) : begin_(begin), number_(number) {}
   std::byte* take(std::int64_t elements) {
     std::byte* const at = begin_ == nullptr ? nullptr : begin_ + bytes_;
-    bytes_ += room_of(number_, elements);
+    bytes_ += padded_bytes(number_, elements);
     return at;
   }
   std::int64_t bytes() const { return bytes_; }
@@ -45,35 +45,35 @@ ScanSizes sizes_of(const RecurrenceDims& d) {
           d.rule == RecurrenceRule::gated_delta};
 }
 
-ScanRoom scan_room(const ScanSizes& s, Rooms& rooms) {
+ScanScratch scan_scratch(const ScanSizes& s, ScratchAllocator& scratch) {
   const std::int64_t n = s.length, keys = s.key_chunks() * n, rows = s.head_chunks() * n;
-  const auto take = [&](bool there, std::int64_t elements) { return there ? rooms.take(elements) : nullptr; };
-  ScanRoom r{};
-  r.q = rooms.take(keys * s.key_dim), r.k = rooms.take(keys * s.key_dim);
+  const auto take = [&](bool there, std::int64_t elements) { return there ? scratch.take(elements) : nullptr; };
+  ScanScratch r{};
+  r.q = scratch.take(keys * s.key_dim), r.k = scratch.take(keys * s.key_dim);
   r.lengths = take(s.delta, 2 * keys);
-  r.queries_keys = rooms.take(keys * n), r.pairs = take(s.delta, keys * n);
-  r.sums = rooms.take(rows), r.amount = rooms.take(rows), r.learn = take(s.delta, rows);
+  r.queries_keys = scratch.take(keys * n), r.pairs = take(s.delta, keys * n);
+  r.sums = scratch.take(rows), r.amount = scratch.take(rows), r.learn = take(s.delta, rows);
   r.inverse = take(s.delta, rows * n);
   r.keys = take(s.delta, rows * s.key_dim), r.values = take(s.delta, rows * s.value_dim);
   r.reads = take(s.delta, rows * s.key_dim);
-  r.added = rooms.take(rows * s.value_dim);
-  r.grown = rooms.take(rows * s.key_dim);
-  r.scores = rooms.take(rows * n);
-  r.states = rooms.take(s.head_chunks() * s.key_dim * s.value_dim);
-  r.y = rooms.take(rows * s.value_dim);
+  r.added = scratch.take(rows * s.value_dim);
+  r.grown = scratch.take(rows * s.key_dim);
+  r.scores = scratch.take(rows * n);
+  r.states = scratch.take(s.head_chunks() * s.key_dim * s.value_dim);
+  r.y = scratch.take(rows * s.value_dim);
   return r;
 }
 
-ScanGradRoom grad_room(const ScanSizes& s, Rooms& rooms) {
+ScanGradScratch grad_scratch(const ScanSizes& s, ScratchAllocator& scratch) {
   const std::int64_t n = s.length, keys = s.key_chunks() * n, rows = s.head_chunks() * n;
-  ScanGradRoom r{};
-  r.dy = rooms.take(rows * s.value_dim), r.dadded = rooms.take(rows * s.value_dim);
-  r.dscores = rooms.take(rows * n);
-  r.dinverse = s.delta ? rooms.take(rows * n) : nullptr;
-  r.dstates = rooms.take(s.head_chunks() * s.key_dim * s.value_dim);
-  r.dends = rooms.take(rows * s.key_dim);
-  r.score_sums = rooms.take(keys * n), r.pair_sums = s.delta ? rooms.take(keys * n) : nullptr;
-  r.dq = rooms.take(keys * s.key_dim), r.dk = rooms.take(keys * s.key_dim);
+  ScanGradScratch r{};
+  r.dy = scratch.take(rows * s.value_dim), r.dadded = scratch.take(rows * s.value_dim);
+  r.dscores = scratch.take(rows * n);
+  r.dinverse = s.delta ? scratch.take(rows * n) : nullptr;
+  r.dstates = scratch.take(s.head_chunks() * s.key_dim * s.value_dim);
+  r.dends = scratch.take(rows * s.key_dim);
+  r.score_sums = scratch.take(keys * n), r.pair_sums = s.delta ? scratch.take(keys * n) : nullptr;
+  r.dq = scratch.take(keys * s.key_dim), r.dk = scratch.take(keys * s.key_dim);
   return r;
 }
 
@@ -131,56 +131,56 @@ ScanInputs scan_inputs(const RecurrenceDims& d, const Operands& at, std::size_t 
 class SliceWorks {
  public:
   SliceWorks(Works& works, const ScanSizes& sizes, const Operands& at, Form form, bool backward)
-      : works_(works), s_(sizes), compute_(at.compute()), rooms_(at.around().room, number_of(at.compute())), form_(form),
-        room_(scan_room(sizes, rooms_)), products_(works, at.compute(), backward) {}
+      : works_(works), s_(sizes), compute_(at.compute()), allocator_(at.around().scratch, number_of(at.compute())), form_(form),
+        scratch_(scan_scratch(sizes, allocator_)), products_(works, at.compute(), backward) {}
 
   /// Until y is in scratch memory.
   void forward(const ScanInputs& in, Typed dy = {}) {
-    if (dy.here()) grads_ = grad_room(s_, rooms_);
-    works_.push_back(ScanKeysKernel{form_, in.x, s_, room_});
-    works_.push_back(ScanGatesKernel{form_, in.scalars, in.decay, in.step, s_, room_});
-    of_keys(q(), k().across(), square(room_.queries_keys));
-    if (s_.delta) of_keys(k(), k().across(), square(room_.pairs), false, true);
-    works_.push_back(ScanFactorsKernel{form_, in.x, dy, s_, room_, grads_.dy});
+    if (dy.here()) grads_ = grad_scratch(s_, allocator_);
+    works_.push_back(ScanKeysKernel{form_, in.x, s_, scratch_});
+    works_.push_back(ScanGatesKernel{form_, in.scalars, in.decay, in.step, s_, scratch_});
+    of_keys(q(), k().across(), square(scratch_.queries_keys));
+    if (s_.delta) of_keys(k(), k().across(), square(scratch_.pairs), false, true);
+    works_.push_back(ScanFactorsKernel{form_, in.x, dy, s_, scratch_, grads_.dy});
     if (s_.delta) {
-      by_inverse(square(room_.inverse), by_keys(room_.keys), by_keys(room_.reads));
-      by_inverse(square(room_.inverse), by_values(room_.values), by_values(room_.added));
+      by_inverse(square(scratch_.inverse), by_keys(scratch_.keys), by_keys(scratch_.reads));
+      by_inverse(square(scratch_.inverse), by_values(scratch_.values), by_values(scratch_.added));
     }
-    works_.push_back(ScanStatesKernel{form_, s_, room_});
-    of_heads(by_keys(room_.grown), state(room_.states), by_values(room_.y));
-    of_heads(square(room_.scores), by_values(room_.added), by_values(room_.y), 1, true);
+    works_.push_back(ScanStatesKernel{form_, s_, scratch_});
+    of_heads(by_keys(scratch_.grown), state(scratch_.states), by_values(scratch_.y));
+    of_heads(square(scratch_.scores), by_values(scratch_.added), by_values(scratch_.y), 1, true);
   }
-  void output(const ScanInputs& in, Typed y) { works_.push_back(ScanOutputKernel{form_, in.x, in.skip, y, s_, room_}); }
+  void output(const ScanInputs& in, Typed y) { works_.push_back(ScanOutputKernel{form_, in.x, in.skip, y, s_, scratch_}); }
 
   /// Scratch memory that was taken.
-  std::int64_t bytes() const { return rooms_.bytes(); }
+  std::int64_t bytes() const { return allocator_.bytes(); }
 
   void backward(const ScanInputs& in, Typed dx, Typed dscalars, std::byte* terms, std::int64_t sequences) {
     grads_.parts = terms;
-    const Matrices dy = by_values(grads_.dy), added = by_values(room_.added), dadded = by_values(grads_.dadded);
+    const Matrices dy = by_values(grads_.dy), added = by_values(scratch_.added), dadded = by_values(grads_.dadded);
     of_heads(dy, added.across(), square(grads_.dscores));
-    of_heads(square(room_.scores).across(), dy, dadded);
-    of_heads(by_keys(room_.grown).across(), dy, state(grads_.dstates));
-    of_heads(dy, state(room_.states).across(), by_keys(room_.grown));
-    works_.push_back(ScanStateGradKernel{form_, s_, room_, grads_});
+    of_heads(square(scratch_.scores).across(), dy, dadded);
+    of_heads(by_keys(scratch_.grown).across(), dy, state(grads_.dstates));
+    of_heads(dy, state(scratch_.states).across(), by_keys(scratch_.grown));
+    works_.push_back(ScanStateGradKernel{form_, s_, scratch_, grads_});
     of_heads(added, state(grads_.dstates).across(), by_keys(grads_.dends));
     if (s_.delta) from_delta(dadded);
-    works_.push_back(ScanPairsKernel{form_, s_, room_, grads_});
+    works_.push_back(ScanPairsKernel{form_, s_, scratch_, grads_});
     const Matrices dk{grads_.dk, s_.length, s_.key_dim};
     of_keys(square(grads_.score_sums), k(), {grads_.dq, s_.length, s_.key_dim});
     of_keys(square(grads_.score_sums).across(), q(), dk);
     if (s_.delta) of_keys(square(grads_.pair_sums), k(), dk, true, true);
-    works_.push_back(ScanHeadGradKernel{form_, in.x, in.scalars, in.decay, in.step, in.skip, dx, dscalars, s_, room_, grads_,
+    works_.push_back(ScanHeadGradKernel{form_, in.x, in.scalars, in.decay, in.step, in.skip, dx, dscalars, s_, scratch_, grads_,
                                         sequences});
-    works_.push_back(ScanKeyGradKernel{form_, dx, s_, room_, grads_});
+    works_.push_back(ScanKeyGradKernel{form_, dx, s_, scratch_, grads_});
   }
 
  private:
   // delta = T (b V) - (T keys) S. Gradients of factors take their places when these have been read.
   void from_delta(const Matrices& dadded) const {
-    const Matrices inverse = square(room_.inverse), dinverse = square(grads_.dinverse), between = square(room_.scores);
-    const Matrices keys = by_keys(room_.keys), dreads = by_keys(room_.reads), values = by_values(room_.values);
-    by_inverse(dadded, state(room_.states).across(), dreads, -1);
+    const Matrices inverse = square(scratch_.inverse), dinverse = square(grads_.dinverse), between = square(scratch_.scores);
+    const Matrices keys = by_keys(scratch_.keys), dreads = by_keys(scratch_.reads), values = by_values(scratch_.values);
+    by_inverse(dadded, state(scratch_.states).across(), dreads, -1);
     by_inverse(dadded, values.across(), dinverse);
     by_inverse(dreads, keys.across(), dinverse, 1, true);
     by_inverse(inverse.across(), dadded, values);
@@ -189,8 +189,8 @@ class SliceWorks {
     by_inverse(between, inverse.across(), dinverse);
   }
 
-  Matrices q() const { return {room_.q, s_.length, s_.key_dim}; }
-  Matrices k() const { return {room_.k, s_.length, s_.key_dim}; }
+  Matrices q() const { return {scratch_.q, s_.length, s_.key_dim}; }
+  Matrices k() const { return {scratch_.k, s_.length, s_.key_dim}; }
   Matrices square(std::byte* data) const { return {data, s_.length, s_.length}; }
   Matrices by_keys(std::byte* data) const { return {data, s_.length, s_.key_dim}; }
   Matrices by_values(std::byte* data) const { return {data, s_.length, s_.value_dim}; }
@@ -212,10 +212,10 @@ class SliceWorks {
   Works& works_;
   ScanSizes s_;
   DType compute_;
-  Rooms rooms_;
+  ScratchAllocator allocator_;
   Form form_;
-  ScanRoom room_;
-  ScanGradRoom grads_{};
+  ScanScratch scratch_;
+  ScanGradScratch grads_{};
   SliceProducts products_;
 };
 
@@ -259,10 +259,10 @@ std::size_t scan_shared_bytes(const RecurrenceDims& d, DType compute) {
   return columns.bytes(columns.each());
 }
 
-std::int64_t recurrence_room(const Recurrence& op, DType compute) { return scratch_bytes(op, compute); }
-std::int64_t recurrence_room(const RecurrenceBackward& op, DType compute) { return scratch_bytes(op, compute); }
-std::int64_t recurrence_room(const ShortConvBackward& op, DType compute) { return scratch_bytes(op, compute); }
-std::int64_t recurrence_room(const GatedNormBackward& op) { return scratch_bytes(op, DType::fp32); }
+std::int64_t recurrence_scratch(const Recurrence& op, DType compute) { return scratch_bytes(op, compute); }
+std::int64_t recurrence_scratch(const RecurrenceBackward& op, DType compute) { return scratch_bytes(op, compute); }
+std::int64_t recurrence_scratch(const ShortConvBackward& op, DType compute) { return scratch_bytes(op, compute); }
+std::int64_t recurrence_scratch(const GatedNormBackward& op) { return scratch_bytes(op, DType::fp32); }
 
 Works works(const Recurrence& op, const Operands& at) {
   const ScanInputs in = scan_inputs(op.dims, at, 0);
@@ -284,7 +284,7 @@ Works works(const RecurrenceBackward& op, const Operands& at) {
   const ScanInputs in = scan_inputs(d, at, 1);
   const Typed dy = at.in(0), dx = at.out(0);
   const DType number = number_of(at.compute());
-  std::byte* const terms = at.around().room + scratch_bytes(op, at.compute()) - room_of(number, part_elements(d));
+  std::byte* const terms = at.around().scratch + scratch_bytes(op, at.compute()) - padded_bytes(number, part_elements(d));
   Works all;
   each_slice(d, true, at.compute(), [&](const ScanSizes& s) {
     SliceWorks slice(all, s, at, at.form({dy, in.x, dx}), true);
@@ -309,11 +309,11 @@ Works works(const ShortConvBackward& op, const Operands& at) {
   const ShortConvRows rows = rows_of(op, at, 1);
   const Typed dy = at.in(0), dx = at.out(0);
   const Form form = at.form({dy, rows.x, dx});
-  Rooms rooms(at.around().room, number_of(at.compute()));
-  std::byte* const slopes = rooms.take(rows.elements());
-  std::byte *const weights = rooms.take(conv_partials(op, op.taps)), *const biases = rooms.take(conv_partials(op, 1));
+  ScratchAllocator scratch(at.around().scratch, number_of(at.compute()));
+  std::byte* const slopes = scratch.take(rows.elements());
+  std::byte *const weights = scratch.take(conv_partials(op, op.taps)), *const biases = scratch.take(conv_partials(op, 1));
   const ShortConvWeightGradKernel sums{form, rows, slopes, weights, biases};
-  require(rooms.bytes() == scratch_bytes(op, at.compute()), kOtherParts);
+  require(scratch.bytes() == scratch_bytes(op, at.compute()), kOtherParts);
   const auto fold = [&](std::byte* from, std::int64_t cols, Typed to) {
     ColumnFoldKernel last = column_fold(at.compute(), from, sums.slabs().count, cols);
     last.first = to;
@@ -335,9 +335,9 @@ Works works(const GatedNormBackward& op, const Operands& at) {
   const GatedNormRows rows = rows_of(op, at, 1, at.in(4));
   const Typed dy = at.in(0), dx = at.out(0), dgate = at.out(1);
   const Form form = at.form({dy, rows.x, rows.gate, dx, dgate});
-  const GatedNormWeightGradKernel sums{form, rows, dy, at.around().room};
-  require(column_room(sums.slabs().rows, op.weights(), 1) == scratch_bytes(op, at.compute()), kOtherParts);
-  ColumnFoldKernel last = column_fold(at.compute(), at.around().room, sums.slabs().count, op.weights());
+  const GatedNormWeightGradKernel sums{form, rows, dy, at.around().scratch};
+  require(column_scratch(sums.slabs().rows, op.weights(), 1) == scratch_bytes(op, at.compute()), kOtherParts);
+  ColumnFoldKernel last = column_fold(at.compute(), at.around().scratch, sums.slabs().count, op.weights());
   last.first = at.out(2);
   return {sums, last, GatedNormGradKernel{form, rows, dy, dx, dgate}};  // dx may overwrite dy
 }

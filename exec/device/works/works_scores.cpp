@@ -110,7 +110,7 @@ GroupColumns columns_of(const AttentionDims& d, Part part) {
 std::int64_t copy_bytes(const AttentionDims& d, Part part, DType type) {
   if (shards_of(d, part).context_size == 1) return 0;
   const GroupColumns columns = columns_of(d, part);
-  return room_of(type, d.batch * (of_keys(part) ? d.key_count() : d.seq) * columns.groups * columns.width);
+  return padded_bytes(type, d.batch * (of_keys(part) ? d.key_count() : d.seq) * columns.groups * columns.width);
 }
 
 /// Operands in order of positions: the originals, or copies in scratch memory.
@@ -118,12 +118,12 @@ template <class Op>
 class Ordered {
  public:
   Ordered(const Op& op, const Operands& at) : dims_(op.dims), at_(at) {
-    std::byte* room = at.around().room;
+    std::byte* scratch = at.around().scratch;
     for (const Rows& r : rows_of(op)) {
       const Typed own = r.out ? at.out(r.index) : at.in(r.index);
       const std::int64_t bytes = copy_bytes(dims_, r.part, own.type);
-      const Typed copy = bytes > 0 ? Typed{room, own.type} : own;
-      room += bytes;
+      const Typed copy = bytes > 0 ? Typed{scratch, own.type} : own;
+      scratch += bytes;
       if (bytes > 0) (r.out ? behind_ : before_).push_back(r.out ? move(r.part, copy, own, true) : move(r.part, own, copy, false));
       operands_.push_back({r, copy});
     }
@@ -155,7 +155,7 @@ class Ordered {
 };
 
 template <class Op>
-std::int64_t copies_room(const Op& op, const Launch& launch) {
+std::int64_t copies_scratch(const Op& op, const Launch& launch) {
   std::int64_t bytes = 0;
   for (const Rows& r : rows_of(op)) bytes += copy_bytes(op.dims, r.part, (r.out ? launch.out : launch.in)[r.index].dtype);
   return bytes;
@@ -167,13 +167,13 @@ std::int64_t all_queries(const AttentionDims& d, const KernelContext& c) {
 
 }  // namespace
 
-std::int64_t scores_room(const Launch& launch) {
+std::int64_t scores_scratch(const Launch& launch) {
   const auto with_scores = [&](const auto& op) -> std::int64_t {
-    if constexpr (requires { rows_of(op); }) return copies_room(op, launch);
+    if constexpr (requires { rows_of(op); }) return copies_scratch(op, launch);
     else return 0;
   };
   if (const auto* o = std::get_if<AttentionSoftmax>(&launch.op))
-    return o->relative_buckets == 0 ? 0 : room_of(DType::int32, all_queries(o->dims, launch.context) + o->dims.key_count());
+    return o->relative_buckets == 0 ? 0 : padded_bytes(DType::int32, all_queries(o->dims, launch.context) + o->dims.key_count());
   return std::visit(with_scores, launch.op);
 }
 
@@ -215,7 +215,7 @@ Works works(const AttentionSoftmax& op, const Operands& at) {
   if (drops) kernel.place.dropout = at.dropout(op.site, op.dropout);
   if (op.relative_buckets == 0 || op.part == SoftmaxPart::dropout || op.part == SoftmaxPart::softmax) return {kernel};
   require(!op.alibi, "ALiBi and relative bias at once");
-  const BucketsKernel buckets{kernel.form, reinterpret_cast<std::int32_t*>(at.around().room), all_queries(op.dims, at.context()),
+  const BucketsKernel buckets{kernel.form, reinterpret_cast<std::int32_t*>(at.around().scratch), all_queries(op.dims, at.context()),
                               op.dims.key_count(), op.relative_buckets, op.dims.causal};
   kernel.relative = {at.in(1), op.relative_buckets, buckets.queries, buckets.to};
   return {buckets, kernel};

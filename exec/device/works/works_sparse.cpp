@@ -50,16 +50,16 @@ std::int64_t chosen_pairs(const AttentionDims& d, const Operands& at) {
 Stored stored(std::int64_t rows, std::int64_t cols, std::int64_t ld, bool transposed) { return {cols, rows, ld, 0, transposed}; }
 
 /// Scratch memory of IndexTopK for some queries at a time: products, scores and ties.
-struct IndexRoom {
+struct IndexScratch {
   std::int64_t queries, products, scores, ties;  ///< `queries` is a count, the others are bytes
 
-  IndexRoom(const IndexDims& d, DType compute) {
+  IndexScratch(const IndexDims& d, DType compute) {
     const DType number = number_of(compute);
     const std::int64_t of_query = bytes_of(number, d.heads * d.key_count()).count();
     queries = std::clamp<std::int64_t>(kProductBytes / of_query, 1, std::max<std::int64_t>(d.seq, 1));
-    products = room_of(number, queries * d.heads * d.key_count());
-    scores = room_of(number, queries * d.key_count());
-    ties = room_of(DType::int32, queries * d.key_count());
+    products = padded_bytes(number, queries * d.heads * d.key_count());
+    scores = padded_bytes(number, queries * d.key_count());
+    ties = padded_bytes(DType::int32, queries * d.key_count());
   }
 };
 
@@ -98,13 +98,13 @@ KeyOrder key_order(const IndexDims& d, const Operands& at) {
 
 }  // namespace
 
-std::int64_t index_room(const IndexTopK& op, DType compute) {
-  const IndexRoom room(op.dims, compute);
-  return room.products + room.scores + room.ties;
+std::int64_t index_scratch(const IndexTopK& op, DType compute) {
+  const IndexScratch scratch(op.dims, compute);
+  return scratch.products + scratch.scores + scratch.ties;
 }
 
-std::int64_t index_room(const IndexTopKBackward& op, DType compute) {
-  return room_of(number_of(compute), op.dims.rows() * op.dims.listed());
+std::int64_t index_scratch(const IndexTopKBackward& op, DType compute) {
+  return padded_bytes(number_of(compute), op.dims.rows() * op.dims.listed());
 }
 
 Works chosen_works(const FlashAttention& op, const Operands& at) {
@@ -136,19 +136,19 @@ Works works(const IndexTarget& op, const Operands& at) {
 // Multiplies some queries at a time, so that little scratch memory is needed.
 Works works(const IndexTopK& op, const Operands& at) {
   const IndexDims& d = op.dims;
-  const IndexRoom room(d, at.compute());
+  const IndexScratch scratch(d, at.compute());
   const KeyOrder keys = key_order(d, at);
   const OwnQueries own = own_queries(d, at);
-  std::byte* const begin = at.around().room;
+  std::byte* const begin = at.around().scratch;
   const DType number = number_of(at.compute());
-  const Typed products{begin, number}, scores{begin + room.products, number};
-  auto* ties = reinterpret_cast<std::int32_t*>(begin + room.products + room.scores);
+  const Typed products{begin, number}, scores{begin + scratch.products, number};
+  auto* ties = reinterpret_cast<std::int32_t*>(begin + scratch.products + scratch.scores);
   const IndexProducts all_products{d, at.in(0), at.in(1), products, at.compute(), keys};
   const Form form = number == DType::fp64 ? Form::doubles : Form::floats;
   Works all;
   for (std::int64_t s = 0; s < d.batch; ++s)
-    for (std::int64_t first = 0; first < d.seq; first += room.queries) {
-      const std::int64_t n = std::min(room.queries, d.seq - first);
+    for (std::int64_t first = 0; first < d.seq; first += scratch.queries) {
+      const std::int64_t n = std::min(scratch.queries, d.seq - first);
       const std::int64_t width = keys.shards == 1 ? width_for(first + n, d) : d.key_count();
       all_products.add(all, s, first, n, width, own.pairs(first, first + n, d.key_count()));
       all.push_back(ChooseKeysKernel{form, products, at.in(2), scores, ties, as<std::int32_t>(at.out(0)), keys, d.heads, d.listed(),
@@ -159,7 +159,7 @@ Works works(const IndexTopK& op, const Operands& at) {
 
 Works works(const IndexTopKBackward& op, const Operands& at) {
   const IndexDims& d = op.dims;
-  const Typed ds{at.around().room, number_of(at.compute())}, dq = at.out(0), dk = at.out(1);
+  const Typed ds{at.around().scratch, number_of(at.compute())}, dq = at.out(0), dk = at.out(1);
   const IndexPairs pairs{at.in(0), at.in(1), at.in(2), at.in(3), ds, {integers(at.in(4)), d.listed()}, key_order(d, at),
                          d.heads, d.seq, d.head_dim};
   const std::int64_t flops = 6 * d.batch * own_queries(d, at).pairs(0, d.seq, d.listed()) * d.heads * d.head_dim;

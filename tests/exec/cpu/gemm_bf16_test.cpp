@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "exec/cpu/gemm/gemm.hpp"
-#include "exec/cpu/room.hpp"
+#include "exec/cpu/scratch.hpp"
 #include "exec/cpu/team_product.hpp"
 #include "tests/catch.hpp"
 
@@ -16,18 +16,18 @@ struct Shape {
 };
 
 struct Factors {
-  Room<Bf16> a, b;
+  ScratchArray<Bf16> a, b;
 };
 
 /// Normal numbers, the same for the same seed.
-void fill(Room<Bf16>& room, std::int64_t elements, unsigned seed) {
+void fill(ScratchArray<Bf16>& array, std::int64_t elements, unsigned seed) {
   std::mt19937 engine(seed);
   std::normal_distribution<float> normal;
-  for (std::int64_t i = 0; i < elements; ++i) room.data()[i] = {to_bf16(normal(engine))};
+  for (std::int64_t i = 0; i < elements; ++i) array.data()[i] = {to_bf16(normal(engine))};
 }
 
 Factors factors(const Shape& s) {
-  Factors f{Room<Bf16>(s.m * s.k), Room<Bf16>(s.k * s.n)};
+  Factors f{ScratchArray<Bf16>(s.m * s.k), ScratchArray<Bf16>(s.k * s.n)};
   fill(f.a, s.m * s.k, 1);
   fill(f.b, s.k * s.n, 2);
   return f;

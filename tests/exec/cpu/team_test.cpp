@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "exec/cpu/gemm/cut.hpp"
-#include "exec/cpu/room.hpp"
+#include "exec/cpu/scratch.hpp"
 #include "exec/cpu/team_product.hpp"
 #include "models/base/error.hpp"
 #include "tests/catch.hpp"
@@ -52,7 +52,7 @@ std::vector<Shape> shapes() {
 template <class T>
 std::vector<T> multiplied(const Shape& s, bool turned, bool add, std::int64_t threads) {
   Team team(threads, 1);
-  Room<T> a(s.m * s.k), b(s.k * s.n), c(s.m * s.n);
+  ScratchArray<T> a(s.m * s.k), b(s.k * s.n), c(s.m * s.n);
   for (std::int64_t i = 0; i < s.m * s.k; ++i) a.data()[i] = static_cast<T>((i * 7919) % 1009) / T{1009} - T{0.5};
   for (std::int64_t i = 0; i < s.k * s.n; ++i) b.data()[i] = static_cast<T>((i * 104729) % 997) / T{997} - T{0.5};
   std::fill_n(c.data(), s.m * s.n, T{0.25});

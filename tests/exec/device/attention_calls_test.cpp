@@ -15,9 +15,9 @@ namespace tandem::exec::test {
 namespace {
 
 using device::AttentionCall;
-using Room = std::vector<std::uint16_t>;
+using Bf16Values = std::vector<std::uint16_t>;
 
-/// An attention whose operands lie in rooms of their own, as an operation of a plan has them.
+/// An attention whose operands lie in memory of their own, as an operation of a plan has them.
 struct Case {
   std::int64_t batch, heads, groups, seq;
   bool q_packed, kv_packed, causal;
@@ -35,14 +35,14 @@ struct Case {
   }
 };
 
-Room random_room(std::int64_t elements, unsigned seed) {
-  Room room;
-  for (const double v : random_values(elements, seed)) room.push_back(to_bf16(static_cast<float>(v)));
-  return room;
+Bf16Values random_bf16(std::int64_t elements, unsigned seed) {
+  Bf16Values operand;
+  for (const double v : random_values(elements, seed)) operand.push_back(to_bf16(static_cast<float>(v)));
+  return operand;
 }
 
-Tensor tensor(Room& room) {
-  return {reinterpret_cast<std::byte*>(room.data()), DType::bf16, static_cast<std::int64_t>(room.size())};
+Tensor tensor(Bf16Values& operand) {
+  return {reinterpret_cast<std::byte*>(operand.data()), DType::bf16, static_cast<std::int64_t>(operand.size())};
 }
 
 float at(const std::byte* operand, std::int64_t element) {
@@ -90,8 +90,8 @@ TEST_CASE("a library's calls of attention lie where the operation's heads do") {
   INFO(c.text());
   AttentionDims d = c.dims();
   d.score_scale = c.groups == 1 ? 0.7 : 0;  // 0: the root
-  Room packed = random_room(c.batch * c.seq * d.qkv_width(), 1), queries = random_room(c.batch * c.seq * d.q_width(), 2),
-       keys = random_room(c.batch * c.seq * d.kv_width(), 3), context(static_cast<std::size_t>(c.batch * c.seq * d.q_width()));
+  Bf16Values packed = random_bf16(c.batch * c.seq * d.qkv_width(), 1), queries = random_bf16(c.batch * c.seq * d.q_width(), 2),
+       keys = random_bf16(c.batch * c.seq * d.kv_width(), 3), context(static_cast<std::size_t>(c.batch * c.seq * d.q_width()));
   std::vector<float> stats(static_cast<std::size_t>(c.batch * c.heads * c.seq));
   const Tensor in[] = {c.q_packed ? tensor(packed) : tensor(queries), c.kv_packed ? tensor(packed) : tensor(keys)};
   const Tensor out[] = {tensor(context),
@@ -121,8 +121,8 @@ TEST_CASE("a library's calls of attention lie where the operation's heads do") {
 TEST_CASE("gradients of attention lie as what they are gradients of") {
   const Case c{2, 4, 2, 5, true, true, true};
   const AttentionDims d = c.dims();
-  Room qkv = random_room(c.batch * c.seq * d.qkv_width(), 1), dqkv = qkv, context = random_room(c.batch * c.seq * d.q_width(), 2),
-       dcontext = context;
+  Bf16Values qkv = random_bf16(c.batch * c.seq * d.qkv_width(), 1), dqkv = qkv;
+  Bf16Values context = random_bf16(c.batch * c.seq * d.q_width(), 2), dcontext = context;
   std::vector<float> stats(static_cast<std::size_t>(c.batch * c.heads * c.seq));
   const Tensor statistics{reinterpret_cast<std::byte*>(stats.data()), DType::fp32, static_cast<std::int64_t>(stats.size())};
   const Tensor in[] = {tensor(dcontext), tensor(qkv), tensor(qkv), tensor(context), statistics},
@@ -133,7 +133,9 @@ TEST_CASE("gradients of attention lie as what they are gradients of") {
   const auto calls = device::calls_of(std::get<device::FlashGradKernels>(works.at(0)));
   REQUIRE(calls.size() == 2);  // a sequence each: packed heads of two groups
   for (const AttentionCall& call : calls) {
-    const auto from = [](const std::byte* a, const Room& room) { return a - reinterpret_cast<const std::byte*>(room.data()); };
+    const auto from = [](const std::byte* a, const Bf16Values& operand) {
+      return a - reinterpret_cast<const std::byte*>(operand.data());
+    };
     CHECK(from(call.at.dquery, dqkv) == from(call.at.query, qkv));
     CHECK(from(call.at.dkey, dqkv) == from(call.at.key, qkv));
     CHECK(from(call.at.dvalue, dqkv) == from(call.at.value, qkv));
@@ -204,7 +206,7 @@ void perform_gradients(const AttentionCall& call) {
   for (const auto& [cell, sum] : sums) put(cell.first, cell.second, sum);
 }
 
-void check_near(const Room& one, const Room& other) {
+void check_near(const Bf16Values& one, const Bf16Values& other) {
   REQUIRE(one.size() == other.size());
   for (std::size_t i = 0; i < one.size(); ++i)
     CHECK(from_bf16(one[i]) == Approx(from_bf16(other[i])).epsilon(1.6e-2).margin(4e-3));  // both round twice to 1 in 256
@@ -221,9 +223,10 @@ TEST_CASE("a library's steps of a ring, added to the earlier ones, give what Tan
   d.causal = causal, d.kv_packed = kv_packed;
   const std::int64_t q_width = d.q_packed ? d.qkv_width() : d.q_width(), kv_width = d.kv_packed ? d.qkv_width() : d.kv_width();
   const std::int64_t rows = d.batch * d.seq;
-  Room q = random_room(rows * q_width, 1), kv = random_room(rows * kv_width, 2), context = random_room(rows * d.context_width(), 3);
-  Room dcontext = random_room(rows * d.context_width(), 4), dq = random_room(rows * q_width, 5);
-  Room dkv = random_room(rows * kv_width, 6);
+  Bf16Values q = random_bf16(rows * q_width, 1), kv = random_bf16(rows * kv_width, 2);
+  Bf16Values context = random_bf16(rows * d.context_width(), 3);
+  Bf16Values dcontext = random_bf16(rows * d.context_width(), 4), dq = random_bf16(rows * q_width, 5);
+  Bf16Values dkv = random_bf16(rows * kv_width, 6);
   std::vector<float> stats;
   for (const double v : random_values(d.batch * d.heads * d.seq, 7)) stats.push_back(static_cast<float>(1 + v));
   const auto statistics = [](std::vector<float>& of) {
@@ -234,13 +237,13 @@ TEST_CASE("a library's steps of a ring, added to the earlier ones, give what Tan
   INFO(c.attention.text() << (causal ? "" : " not") << " causal, rank " << c.rank << " of " << c.ranks << ", step " << c.step);
 
   SECTION("forward") {
-    Room merged = context;
+    Bf16Values merged = context;
     std::vector<float> merged_stats = stats;
     const Op op = FlashAttention{d, 0, false, c.step};
     const Tensor in[] = {tensor(q), tensor(kv), tensor(context), statistics(stats)}, out[] = {tensor(context), statistics(stats)};
     const Tensor to[] = {tensor(merged), statistics(merged_stats)};
-    std::vector<std::byte> room(static_cast<std::size_t>(device::room_bytes({op, DType::bf16, in, to, place})));
-    const auto works = device::works_of({op, DType::bf16, in, to, place}, {{}, nullptr, room.data()});
+    std::vector<std::byte> scratch(static_cast<std::size_t>(device::scratch_bytes({op, DType::bf16, in, to, place})));
+    const auto works = device::works_of({op, DType::bf16, in, to, place}, {{}, nullptr, scratch.data()});
     const auto& kernel = std::get<device::FlashKernel>(works.at(0));
     REQUIRE(device::beyond_libraries(kernel).empty());
     for (const AttentionCall& call : device::calls_of(kernel)) perform_call(call);
@@ -250,12 +253,12 @@ TEST_CASE("a library's steps of a ring, added to the earlier ones, give what Tan
     for (std::size_t i = 0; i < stats.size(); ++i) CHECK(merged_stats[i] == Approx(stats[i]).epsilon(1e-5).margin(1e-5));
   }
   SECTION("backward") {
-    Room added_q = dq, added_kv = dkv;
+    Bf16Values added_q = dq, added_kv = dkv;
     const Op op = FlashAttentionBackward{d, 0, false, c.step};
     const Tensor in[] = {tensor(dcontext), tensor(q), tensor(kv), tensor(context), statistics(stats), tensor(dq), tensor(dkv)};
     const Tensor out[] = {tensor(dq), tensor(dkv)}, to[] = {tensor(added_q), tensor(added_kv)};
-    std::vector<std::byte> room(static_cast<std::size_t>(device::room_bytes({op, DType::bf16, in, to, place})));
-    const auto works = device::works_of({op, DType::bf16, in, to, place}, {{}, nullptr, room.data()});
+    std::vector<std::byte> scratch(static_cast<std::size_t>(device::scratch_bytes({op, DType::bf16, in, to, place})));
+    const auto works = device::works_of({op, DType::bf16, in, to, place}, {{}, nullptr, scratch.data()});
     const auto& kernels = std::get<device::FlashGradKernels>(works.at(0));
     std::uintptr_t addresses = 0;
     for (const AttentionCall& call : device::calls_of(kernels)) {

@@ -32,9 +32,9 @@ std::vector<Counted> operations() {
 }
 
 std::vector<device::Product> products_of(const Launch& launch) {
-  static std::byte room[1 << 20];
+  static std::byte scratch[1 << 20];
   std::vector<device::Product> all;
-  for (const device::Work& work : device::works_of(launch, {{}, nullptr, room}))
+  for (const device::Work& work : device::works_of(launch, {{}, nullptr, scratch}))
     if (const auto* product = std::get_if<device::Product>(&work)) all.push_back(*product);
   return all;
 }
@@ -59,12 +59,12 @@ TEST_CASE("products of one expert have the shapes of products whose rows are cou
 
 TEST_CASE("scratch memory for the most rows is enough for any numbers of rows") {
   for (const Counted& c : operations()) {
-    const std::int64_t most = device::most_room_bytes(c.launch({}));
+    const std::int64_t most = device::most_scratch_bytes(c.launch({}));
     std::int64_t largest = 0;
     for (std::int32_t first = 0; first <= kMost; ++first)
-      largest = std::max(largest, device::room_bytes(c.launch({first, 0, 0, static_cast<std::int32_t>(kMost) - first, 0, 0})));
+      largest = std::max(largest, device::scratch_bytes(c.launch({first, 0, 0, static_cast<std::int32_t>(kMost) - first, 0, 0})));
     CHECK(most == largest);
-    CHECK(device::room_bytes(c.launch({9, 1, 30, 0, 20, 4})) <= most);
+    CHECK(device::scratch_bytes(c.launch({9, 1, 30, 0, 20, 4})) <= most);
   }
 }
 

@@ -160,13 +160,13 @@ TEST_CASE("the file of algorithms has a place of its own for each card and libra
 }
 
 TEST_CASE("what a product's kernel does beside is done behind it, in the order in which it is needed") {
-  std::vector<std::byte> room(64);
+  std::vector<std::byte> scratch(64);
   const device::GemmShape shape = device::shape_of(product(false, true), DType::bf16, DType::bf16);
-  device::Product p{shape, room.data(), room.data() + 8, room.data() + 16};
+  device::Product p{shape, scratch.data(), scratch.data() + 8, scratch.data() + 16};
   p.shape.bias = true;
   p.shape.activation = ProductActivation::gelu;
-  p.vector = room.data() + 24;
-  p.beside = room.data() + 32;
+  p.vector = scratch.data() + 24;
+  p.beside = scratch.data() + 32;
   const auto all = device::all_apart(p);
   REQUIRE(all.size() == 3);
   const auto& alone = std::get<device::Product>(all[0]);

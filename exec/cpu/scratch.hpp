@@ -9,10 +9,10 @@ namespace tandem::exec::cpu {
 
 /// Uninitialised scratch memory.
 template <class T>
-class Room {
+class ScratchArray {
  public:
-  Room() = default;
-  explicit Room(std::int64_t elements)
+  ScratchArray() = default;
+  explicit ScratchArray(std::int64_t elements)
       : bytes_(std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(elements) * sizeof(T) + kLine)) {
     const auto past = reinterpret_cast<std::uintptr_t>(bytes_.get()) % kLine;
     data_ = reinterpret_cast<T*>(bytes_.get() + (past == 0 ? 0 : kLine - past));
@@ -27,28 +27,28 @@ class Room {
 
 /// Scratch memory that grows on demand and is kept.
 template <class T>
-class KeptRoom {
+class GrowingScratch {
  public:
   /// At least `elements` elements. Invalidates the memory of the previous call.
   T* at_least(std::int64_t elements) {
     if (size_ < elements) {
-      room_ = {};
-      room_ = Room<T>(elements);
+      array_ = {};
+      array_ = ScratchArray<T>(elements);
       size_ = elements;
     }
-    return room_.data();
+    return array_.data();
   }
 
  private:
-  Room<T> room_;
+  ScratchArray<T> array_;
   std::int64_t size_ = 0;
 };
 
 /// A thread's scratch memory for a product that is added afterwards. The next call reuses it.
 template <class T>
-T* product_room(std::int64_t elements) {
-  thread_local KeptRoom<T> room;
-  return room.at_least(elements);
+T* product_scratch(std::int64_t elements) {
+  thread_local GrowingScratch<T> scratch;
+  return scratch.at_least(elements);
 }
 
 }  // namespace tandem::exec::cpu
