@@ -88,7 +88,7 @@ void rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> re
     const std::int64_t first = rows_before(from.rows.sent, from.rows.each, index);
     const std::int64_t rows = rows_for(from.rows.sent, from.rows.each, index);
     require(rows == rows_for(mine.rows.received, mine.rows.each, j), "an exchange of rows whose counts differ at both ends");
-    require_room(at + rows, mine.rows.room);
+    require_capacity(at + rows, mine.rows.capacity);
     x.engine.copy(mine.out + at * bytes, from.in + first * bytes, rows * bytes);
     if (j != index) received[index] += rows * bytes;
     at += rows;
@@ -107,7 +107,7 @@ Slice rows_of(const Exchange& x, std::size_t index) {
 void gather_rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
   const RowCounts& counts = x.members[index].rows;
   const auto all = counts.each * static_cast<std::int64_t>(x.members.size());
-  require_room(std::accumulate(counts.sent, counts.sent + all, std::int64_t{0}), counts.room);
+  require_capacity(std::accumulate(counts.sent, counts.sent + all, std::int64_t{0}), counts.capacity);
   const Slice mine = rows_of(x, index);
   const auto bytes = element_bytes(x.op.dtype);
   spread(x, index, mine.begin * bytes, mine.count() * bytes);
@@ -116,7 +116,7 @@ void gather_rows_share(const Exchange& x, std::size_t index, std::span<std::int6
 
 void scatter_rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
   const Slice mine = rows_of(x, index);
-  require_room(mine.count() / x.op.row, x.members[index].rows.room);
+  require_capacity(mine.count() / x.op.row, x.members[index].rows.capacity);
   fold(x, index, mine);
   received[index] += mine.count() * element_bytes(x.op.dtype) * static_cast<std::int64_t>(x.members.size() - 1);
 }

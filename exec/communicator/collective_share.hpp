@@ -16,10 +16,10 @@
 namespace tandem::exec {
 
 /// Row counts of a member, in host memory. all_to_all: rows `sent` to and `received` from each member, `each` numbers per member;
-/// `room`: rows that fit into out. all_gather and reduce_scatter of rows: `sent` holds every member's number of rows.
+/// `capacity`: rows that fit into out. all_gather and reduce_scatter of rows: `sent` holds every member's number of rows.
 struct RowCounts {
   const std::int32_t *sent = nullptr, *received = nullptr;
-  std::int64_t each = 0, room = 0;
+  std::int64_t each = 0, capacity = 0;
 };
 
 /// Elements of a whole buffer that one member owns.

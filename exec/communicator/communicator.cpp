@@ -9,7 +9,7 @@ namespace {
 
 }  // namespace
 
-void Communicator::issue(const Collective&, const Party&, const MemberBuffers&, Queue&) { refuse(); }
+void Communicator::issue(const Collective&, const Participants&, const MemberBuffers&, Queue&) { refuse(); }
 void Communicator::issue_send(std::span<const std::byte>, Rank, const MessageName&, Queue&) { refuse(); }
 void Communicator::issue_recv(std::span<std::byte>, Rank, const MessageName&, Queue&) { refuse(); }
 

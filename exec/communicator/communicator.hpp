@@ -29,8 +29,8 @@ struct CommCounters {
 
 /// The members of a collective: the group's ranks in ascending group index. Calls of different lanes are independent sequences,
 /// even over the same group. Each stream of a rank uses its own lane.
-struct Party {
-  Party(const std::vector<Rank>& ranks, int sequence = 0) : members(ranks), lane(sequence) {}
+struct Participants {
+  Participants(const std::vector<Rank>& ranks, int sequence = 0) : members(ranks), lane(sequence) {}
   const std::vector<Rank>& members;
   int lane;
 };
@@ -54,13 +54,13 @@ class Queue;
 class Communicator {
  public:
   virtual ~Communicator() = default;
-  /// Performs a collective over `party`, which contains this rank. `in` and `out`: see models/ops/op.hpp for its kind. After it
-  /// returns no rank accesses them any more. Throws CommError if any rank failed; the message names the first failed rank and its
-  /// cause.
-  TimePoint run(const Collective& op, const Party& party, const std::byte* in, std::byte* out) {
-    return run(op, party, {in, out});
+  /// Performs a collective over `participants`, which contains this rank. `in` and `out`: see models/ops/op.hpp for its kind.
+  /// After it returns no rank accesses them any more. Throws CommError if any rank failed; the message names the first failed
+  /// rank and its cause.
+  TimePoint run(const Collective& op, const Participants& participants, const std::byte* in, std::byte* out) {
+    return run(op, participants, {in, out});
   }
-  virtual TimePoint run(const Collective& op, const Party& party, const MemberBuffers& mine) = 0;
+  virtual TimePoint run(const Collective& op, const Participants& participants, const MemberBuffers& mine) = 0;
   /// Point-to-point messages. Rendezvous: send() returns when the peer has the bytes.
   virtual TimePoint send(const std::byte* buffer, std::int64_t bytes, Rank to, const MessageName& name) = 0;
   virtual TimePoint recv(std::byte* buffer, std::int64_t bytes, Rank from, const MessageName& name) = 0;
@@ -70,7 +70,7 @@ class Communicator {
   /// If false, use the three calls below in place of run(), send() and recv(). They enqueue on a queue of the rank's backend and
   /// return at once. Addresses must stay valid until the queue has performed the call. One thread calls them.
   virtual bool blocks() const { return true; }
-  virtual void issue(const Collective& op, const Party& party, const MemberBuffers& mine, Queue& queue);
+  virtual void issue(const Collective& op, const Participants& participants, const MemberBuffers& mine, Queue& queue);
   virtual void issue_send(std::span<const std::byte> sent, Rank to, const MessageName& name, Queue& queue);
   virtual void issue_recv(std::span<std::byte> received, Rank from, const MessageName& name, Queue& queue);
   /// Throws CommError if an abort may have cut queued communication short. After an abort queues may end without an error.

@@ -43,8 +43,8 @@ void combine(Reduce reduce, std::span<typename Format::Sum> into, const typename
 template <class Format>
 void fold_piece(const Fold& f, std::int64_t begin, std::int64_t end) {
   using Stored = typename Format::Stored;
-  std::array<typename Format::Sum, kPiece> room;
-  const std::span<typename Format::Sum> sum(room.data(), static_cast<std::size_t>(end - begin));
+  std::array<typename Format::Sum, kPiece> sums;
+  const std::span<typename Format::Sum> sum(sums.data(), static_cast<std::size_t>(end - begin));
   const auto given = [&](std::size_t j) { return reinterpret_cast<const Stored*>(f.in[j]) + begin; };
   std::transform(given(0), given(0) + sum.size(), sum.begin(), Format::load);
   for (std::size_t j = 1; j < f.in.size(); ++j) combine<Format>(f.reduce, sum, given(j));

@@ -11,7 +11,7 @@ namespace tandem::exec {
 namespace {
 
 /// One member's view of a collective.
-struct Seat {
+struct MemberView {
   const Collective& op;
   const MemberBuffers& mine;
   std::size_t members, index;
@@ -23,18 +23,22 @@ struct Seat {
   std::int64_t row_bytes() const { return op.row * element_bytes(op.dtype); }
 };
 
-using Given = std::span<const std::byte>;
-using Taken = std::span<std::byte>;
+using ConstBytes = std::span<const std::byte>;
+using MutableBytes = std::span<std::byte>;
 
-Given part(const std::byte* at, std::int64_t first, std::int64_t bytes) { return {at + first, static_cast<std::size_t>(bytes)}; }
-Taken part(std::byte* at, std::int64_t first, std::int64_t bytes) { return {at + first, static_cast<std::size_t>(bytes)}; }
+ConstBytes part(const std::byte* at, std::int64_t first, std::int64_t bytes) {
+  return {at + first, static_cast<std::size_t>(bytes)};
+}
+MutableBytes part(std::byte* at, std::int64_t first, std::int64_t bytes) {
+  return {at + first, static_cast<std::size_t>(bytes)};
+}
 
-Routes none(const Seat& s) { return {std::vector<Given>(s.members), std::vector<Taken>(s.members)}; }
+Routes none(const MemberView& s) { return {std::vector<ConstBytes>(s.members), std::vector<MutableBytes>(s.members)}; }
 
-/// Makes `way` receive `bytes` bytes from each other member, at most one window of each, into `room`, to reduce them.
-void take_into(const RoomOf& room, const Seat& s, std::int64_t bytes, MessageSteps& way) {
+/// Makes `way` receive `bytes` bytes from each other member, to reduce them: at most one window of each, into memory of `buffer_of`.
+void take_into(const BufferOf& buffer_of, const MemberView& s, std::int64_t bytes, MessageSteps& way) {
   const std::size_t each = std::min(static_cast<std::size_t>(bytes), s.window);
-  std::byte* const at = room(each * s.members);
+  std::byte* const at = buffer_of(each * s.members);
   for (std::size_t j = 0; j < s.members; ++j)
     if (j != s.index) way.first.take[j] = {at + j * each, each};
   way.folds = true;
@@ -46,63 +50,63 @@ Span cut(Span whole, std::size_t first, std::size_t most) {
   return first < whole.size() ? whole.subspan(first, std::min(most, whole.size() - first)) : Span();
 }
 
-Given cut_of(const std::byte* whole, const Seat& s, const Slice& cut) {
+ConstBytes cut_of(const std::byte* whole, const MemberView& s, const Slice& cut) {
   const auto each = element_bytes(s.op.dtype);
   return part(whole, cut.begin * each, cut.count() * each);
 }
 
-Taken cut_of(std::byte* whole, const Seat& s, const Slice& cut) {
+MutableBytes cut_of(std::byte* whole, const MemberView& s, const Slice& cut) {
   const auto each = element_bytes(s.op.dtype);
   return part(whole, cut.begin * each, cut.count() * each);
 }
 
 /// Sends slice j of the input to member j. Each member reduces its own slice of everybody's input.
 template <class Cut>
-MessageSteps scatter_fold(const Seat& s, const RoomOf& room, Cut cut) {
+MessageSteps scatter_fold(const MemberView& s, const BufferOf& buffer_of, Cut cut) {
   MessageSteps way{none(s), false, cut_of(s.mine.in, s, cut(s.index)), {}, none(s)};
-  take_into(room, s, static_cast<std::int64_t>(way.own.size()), way);
+  take_into(buffer_of, s, static_cast<std::int64_t>(way.own.size()), way);
   for (std::size_t j = 0; j < s.members; ++j)
     if (j != s.index) way.first.give[j] = cut_of(s.mine.in, s, cut(j));
   return way;
 }
 
-MessageSteps all_reduce(const Seat& s, const RoomOf& room) {
+MessageSteps all_reduce(const MemberView& s, const BufferOf& buffer_of) {
   if (s.bytes() * static_cast<std::int64_t>(s.members) <= kWholeBytes) {
     MessageSteps way{none(s), false, part(s.mine.in, 0, s.bytes()), part(s.mine.out, 0, s.bytes()), none(s)};
-    take_into(room, s, s.bytes(), way);
+    take_into(buffer_of, s, s.bytes(), way);
     for (std::size_t j = 0; j < s.members; ++j)
       if (j != s.index) way.first.give[j] = way.own;
     return way;
   }
-  MessageSteps way = scatter_fold(s, room, [&](std::size_t j) { return s.cut(j); });
+  MessageSteps way = scatter_fold(s, buffer_of, [&](std::size_t j) { return s.cut(j); });
   way.result = cut_of(s.mine.out, s, s.cut(s.index));
   for (std::size_t j = 0; j < s.members; ++j)
     if (j != s.index) way.second.give[j] = way.result, way.second.take[j] = cut_of(s.mine.out, s, s.cut(j));
   return way;
 }
 
-MessageSteps reduce_scatter(const Seat& s, const RoomOf& room) {
-  MessageSteps way = scatter_fold(s, room, [&](std::size_t j) { return s.cut(j); });
+MessageSteps reduce_scatter(const MemberView& s, const BufferOf& buffer_of) {
+  MessageSteps way = scatter_fold(s, buffer_of, [&](std::size_t j) { return s.cut(j); });
   way.result = part(s.mine.out, 0, static_cast<std::int64_t>(way.own.size()));
   return way;
 }
 
 /// An exchange without reduction. The member's own entry is a local copy.
 template <class Give, class Take>
-MessageSteps exchange(const Seat& s, Give give, Take take) {
+MessageSteps exchange(const MemberView& s, Give give, Take take) {
   MessageSteps way{none(s), false, {}, {}, none(s)};
   for (std::size_t j = 0; j < s.members; ++j) way.first.give[j] = give(j), way.first.take[j] = take(j);
   return way;
 }
 
-/// Each member packs what it owns, in one message to all others. Parts lie in the room in order of the members.
-MessageSteps gather_owned(const Seat& s, const RoomOf& room) {
+/// Each member packs what it owns, in one message to all others. Parts lie in the buffer in order of the members.
+MessageSteps gather_owned(const MemberView& s, const BufferOf& buffer_of) {
   const auto each = element_bytes(s.op.dtype);
   std::vector<std::int64_t> bytes(s.members), at(s.members);
   for (const OwnedRange& r : s.mine.owned) bytes[r.member] += r.elements * each;
   std::exclusive_scan(bytes.begin(), bytes.end(), at.begin(), std::int64_t{0});
-  std::byte* const packed = room(static_cast<std::size_t>(at.back() + bytes.back()));
-  const Given mine = part(static_cast<const std::byte*>(packed), at[s.index], bytes[s.index]);
+  std::byte* const packed = buffer_of(static_cast<std::size_t>(at.back() + bytes.back()));
+  const ConstBytes mine = part(static_cast<const std::byte*>(packed), at[s.index], bytes[s.index]);
   MessageSteps way = exchange(s, [&](std::size_t) { return mine; }, [&](std::size_t j) { return part(packed, at[j], bytes[j]); });
   for (const OwnedRange& r : s.mine.owned) {
     std::byte* const there = packed + std::exchange(at[r.member], at[r.member] + r.elements * each);
@@ -112,76 +116,76 @@ MessageSteps gather_owned(const Seat& s, const RoomOf& room) {
   return way;
 }
 
-MessageSteps all_gather(const Seat& s, const RoomOf& room) {
-  if (!s.mine.owned.empty()) return gather_owned(s, room);
+MessageSteps all_gather(const MemberView& s, const BufferOf& buffer_of) {
+  if (!s.mine.owned.empty()) return gather_owned(s, buffer_of);
   return exchange(s, [&](std::size_t) { return part(s.mine.in, 0, s.share()); },
                   [&](std::size_t j) { return part(s.mine.out, static_cast<std::int64_t>(j) * s.share(), s.share()); });
 }
 
-MessageSteps all_to_all(const Seat& s) {
+MessageSteps all_to_all(const MemberView& s) {
   const auto at = [&](std::size_t j) { return static_cast<std::int64_t>(j) * s.share(); };
   return exchange(s, [&](std::size_t j) { return part(s.mine.in, at(j), s.share()); },
                   [&](std::size_t j) { return part(s.mine.out, at(j), s.share()); });
 }
 
-MessageSteps broadcast(const Seat& s) {
-  return exchange(s, [&](std::size_t j) { return s.index == 0 && j != 0 ? part(s.mine.in, 0, s.bytes()) : Given(); },
-                  [&](std::size_t j) { return s.index != 0 && j == 0 ? part(s.mine.out, 0, s.bytes()) : Taken(); });
+MessageSteps broadcast(const MemberView& s) {
+  return exchange(s, [&](std::size_t j) { return s.index == 0 && j != 0 ? part(s.mine.in, 0, s.bytes()) : ConstBytes(); },
+                  [&](std::size_t j) { return s.index != 0 && j == 0 ? part(s.mine.out, 0, s.bytes()) : MutableBytes(); });
 }
 
-MessageSteps shift(const Seat& s) {
+MessageSteps shift(const MemberView& s) {
   const std::size_t after = (s.index + 1) % s.members, before = (s.index + s.members - 1) % s.members;
-  return exchange(s, [&](std::size_t j) { return j == after ? part(s.mine.in, 0, s.bytes()) : Given(); },
-                  [&](std::size_t j) { return j == before ? part(s.mine.out, 0, s.bytes()) : Taken(); });
+  return exchange(s, [&](std::size_t j) { return j == after ? part(s.mine.in, 0, s.bytes()) : ConstBytes(); },
+                  [&](std::size_t j) { return j == before ? part(s.mine.out, 0, s.bytes()) : MutableBytes(); });
 }
 
 // ---- rows of unequal numbers ----
 
 /// Member `j`'s rows within the rows of all members, in elements.
-Slice rows_cut(const Seat& s, std::size_t j) {
+Slice rows_cut(const MemberView& s, std::size_t j) {
   const RowCounts& c = s.mine.rows;
   const std::int64_t first = rows_before(c.sent, c.each, j);
   return {first * s.op.row, (first + rows_for(c.sent, c.each, j)) * s.op.row};
 }
 
-MessageSteps rows_to_all(const Seat& s) {
+MessageSteps rows_to_all(const MemberView& s) {
   const RowCounts& c = s.mine.rows;
-  require_room(rows_before(c.received, c.each, s.members), c.room);
+  require_capacity(rows_before(c.received, c.each, s.members), c.capacity);
   const auto at = [&](const std::int32_t* counts, std::size_t j) { return rows_before(counts, c.each, j) * s.row_bytes(); };
   const auto bytes = [&](const std::int32_t* counts, std::size_t j) { return rows_for(counts, c.each, j) * s.row_bytes(); };
   return exchange(s, [&](std::size_t j) { return part(s.mine.in, at(c.sent, j), bytes(c.sent, j)); },
                   [&](std::size_t j) { return part(s.mine.out, at(c.received, j), bytes(c.received, j)); });
 }
 
-MessageSteps gather_rows(const Seat& s) {
-  require_room(rows_before(s.mine.rows.sent, s.mine.rows.each, s.members), s.mine.rows.room);
+MessageSteps gather_rows(const MemberView& s) {
+  require_capacity(rows_before(s.mine.rows.sent, s.mine.rows.each, s.members), s.mine.rows.capacity);
   const Slice mine = rows_cut(s, s.index);
   return exchange(s, [&](std::size_t) { return part(s.mine.in, 0, mine.count() * element_bytes(s.op.dtype)); },
                   [&](std::size_t j) { return cut_of(s.mine.out, s, rows_cut(s, j)); });
 }
 
-MessageSteps scatter_rows(const Seat& s, const RoomOf& room) {
-  require_room(rows_cut(s, s.index).count() / s.op.row, s.mine.rows.room);
-  MessageSteps way = scatter_fold(s, room, [&](std::size_t j) { return rows_cut(s, j); });
+MessageSteps scatter_rows(const MemberView& s, const BufferOf& buffer_of) {
+  require_capacity(rows_cut(s, s.index).count() / s.op.row, s.mine.rows.capacity);
+  MessageSteps way = scatter_fold(s, buffer_of, [&](std::size_t j) { return rows_cut(s, j); });
   way.result = part(s.mine.out, 0, static_cast<std::int64_t>(way.own.size()));
   return way;
 }
 
-MessageSteps of_rows(const Seat& s, const RoomOf& room) {
+MessageSteps of_rows(const MemberView& s, const BufferOf& buffer_of) {
   switch (s.op.kind) {
     case CollectiveKind::all_to_all: return rows_to_all(s);
     case CollectiveKind::all_gather: return gather_rows(s);
-    case CollectiveKind::reduce_scatter: return scatter_rows(s, room);
+    case CollectiveKind::reduce_scatter: return scatter_rows(s, buffer_of);
     case CollectiveKind::all_reduce: case CollectiveKind::broadcast: case CollectiveKind::shift: break;
   }
   throw ContractError("no collective of rows of unequal numbers of this kind");
 }
 
-MessageSteps of(const Seat& s, const RoomOf& room) {
+MessageSteps of(const MemberView& s, const BufferOf& buffer_of) {
   switch (s.op.kind) {
-    case CollectiveKind::all_reduce: return all_reduce(s, room);
-    case CollectiveKind::reduce_scatter: return reduce_scatter(s, room);
-    case CollectiveKind::all_gather: return all_gather(s, room);
+    case CollectiveKind::all_reduce: return all_reduce(s, buffer_of);
+    case CollectiveKind::reduce_scatter: return reduce_scatter(s, buffer_of);
+    case CollectiveKind::all_gather: return all_gather(s, buffer_of);
     case CollectiveKind::all_to_all: return all_to_all(s);
     case CollectiveKind::broadcast: return broadcast(s);
     case CollectiveKind::shift: return shift(s);
@@ -191,9 +195,9 @@ MessageSteps of(const Seat& s, const RoomOf& room) {
 
 }  // namespace
 
-MessageSteps message_steps(const Exchange& x, std::size_t index, const RoomOf& room, std::size_t window) {
-  const Seat seat{x.op, x.members[index], x.members.size(), index, window};
-  return x.op.row > 0 ? of_rows(seat, room) : of(seat, room);
+MessageSteps message_steps(const Exchange& x, std::size_t index, const BufferOf& buffer_of, std::size_t window) {
+  const MemberView view{x.op, x.members[index], x.members.size(), index, window};
+  return x.op.row > 0 ? of_rows(view, buffer_of) : of(view, buffer_of);
 }
 
 MessageSteps window_of(const MessageSteps& way, std::size_t first, std::size_t window) {
@@ -209,8 +213,8 @@ void perform(std::span<const MessageSteps::Copy> copies, MemoryEngine& engine) {
 }
 
 void copy_own(const MessageSteps& way, std::size_t index, MemoryEngine& engine) {
-  const Given from = way.first.give[index];
-  const Taken to = way.first.take[index];
+  const ConstBytes from = way.first.give[index];
+  const MutableBytes to = way.first.take[index];
   require(from.size() == to.size(), "a member gives itself another number of bytes than it takes");
   if (!from.empty() && from.data() != to.data()) engine.copy(to.data(), from.data(), static_cast<std::int64_t>(from.size()));
 }

@@ -40,10 +40,10 @@ struct MessageSteps {
   std::size_t taken(std::size_t j) const { return folds ? own.size() : first.take[j].size(); }
 };
 
-/// The message steps of member `index`; only its own entry of `exchange` is read. Parts to be reduced go to room(bytes), at most
-/// `window` bytes of each. That memory is in use until the fold. Throws the same errors as perform_share.
-using RoomOf = std::function<std::byte*(std::size_t bytes)>;
-MessageSteps message_steps(const Exchange& exchange, std::size_t index, const RoomOf& room, std::size_t window = SIZE_MAX);
+/// The message steps of member `index`; only its own entry of `exchange` is read. Parts to be reduced go to
+/// buffer_of(bytes), at most `window` bytes of each. That memory is in use until the fold. Throws the same errors as perform_share.
+using BufferOf = std::function<std::byte*(std::size_t bytes)>;
+MessageSteps message_steps(const Exchange& exchange, std::size_t index, const BufferOf& buffer_of, std::size_t window = SIZE_MAX);
 
 /// The first exchange restricted to bytes [first, first + window) of each part; empty where a part is shorter. Reductions are per
 /// element, so processing window by window gives the same bits.

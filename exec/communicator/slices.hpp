@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "models/ops/op.hpp"
-#include "models/ops/row_room.hpp"
+#include "models/ops/row_capacity.hpp"
 
 namespace tandem::exec {
 

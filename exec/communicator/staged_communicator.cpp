@@ -34,7 +34,7 @@ Extent extent_of(const Collective& op, const MemberBuffers& mine, std::size_t me
 }
 
 /// Host memory that grows to the size of the largest call.
-struct Room {
+struct StagingBuffer {
   std::shared_ptr<std::byte> bytes;
   std::int64_t size = 0;
 };
@@ -45,31 +45,32 @@ class StagedCommunicator final : public Communicator {
       : inner_(std::move(inner)), rank_(rank), area_(area) {}
   using Communicator::run;
 
-  TimePoint run(const Collective& op, const Party& party, const MemberBuffers& mine) override {
-    const auto& members = party.members;
+  TimePoint run(const Collective& op, const Participants& participants, const MemberBuffers& mine) override {
+    const auto& members = participants.members;
     const auto index = static_cast<std::size_t>(std::find(members.begin(), members.end(), rank_) - members.begin());
     const Extent e = extent_of(op, mine, members.size(), index);
     const std::byte* first = std::min<const std::byte*>(mine.in, mine.out);
     const bool together = std::max<const std::byte*>(mine.in, mine.out) < first + (first == mine.in ? e.in : e.out);
     // If one buffer lies inside the other, it keeps its position there.
     const std::int64_t in_at = together ? mine.in - first : 0, out_at = together ? mine.out - first : e.in;
-    std::byte* const room = room_of({static_cast<int>(op.group), party.lane, -1}, std::max(in_at + e.in, out_at + e.out));
-    area_.to_host(room + in_at, mine.in, e.in);
-    const TimePoint at = inner_->run(op, party, MemberBuffers{room + in_at, room + out_at, mine.rows, mine.owned});
-    area_.to_device(mine.out, room + out_at, e.out);
+    const std::int64_t bytes = std::max(in_at + e.in, out_at + e.out);
+    std::byte* const staged = staging_buffer({static_cast<int>(op.group), participants.lane, -1}, bytes);
+    area_.to_host(staged + in_at, mine.in, e.in);
+    const TimePoint at = inner_->run(op, participants, MemberBuffers{staged + in_at, staged + out_at, mine.rows, mine.owned});
+    area_.to_device(mine.out, staged + out_at, e.out);
     return at;
   }
 
   TimePoint send(const std::byte* buffer, std::int64_t bytes, Rank to, const MessageName& name) override {
-    std::byte* const room = room_of({to.value(), name.way, 0}, bytes);
-    area_.to_host(room, buffer, bytes);
-    return inner_->send(room, bytes, to, name);
+    std::byte* const staged = staging_buffer({to.value(), name.way, 0}, bytes);
+    area_.to_host(staged, buffer, bytes);
+    return inner_->send(staged, bytes, to, name);
   }
 
   TimePoint recv(std::byte* buffer, std::int64_t bytes, Rank from, const MessageName& name) override {
-    std::byte* const room = room_of({from.value(), name.way, 1}, bytes);
-    const TimePoint at = inner_->recv(room, bytes, from, name);
-    area_.to_device(buffer, room, bytes);
+    std::byte* const staged = staging_buffer({from.value(), name.way, 1}, bytes);
+    const TimePoint at = inner_->recv(staged, bytes, from, name);
+    area_.to_device(buffer, staged, bytes);
     return at;
   }
 
@@ -79,18 +80,18 @@ class StagedCommunicator final : public Communicator {
  private:
   using Key = std::tuple<int, int, int>;  // group and lane, or peer, way, direction; one thread per key
 
-  std::byte* room_of(const Key& key, std::int64_t bytes) {
+  std::byte* staging_buffer(const Key& key, std::int64_t bytes) {
     const std::lock_guard lock(mutex_);
-    Room& room = rooms_[key];
-    if (room.size < bytes) room = {area_.allocate(static_cast<std::size_t>(bytes)), bytes};
-    return room.bytes.get();
+    StagingBuffer& staged = buffers_[key];
+    if (staged.size < bytes) staged = {area_.allocate(static_cast<std::size_t>(bytes)), bytes};
+    return staged.bytes.get();
   }
 
   const std::unique_ptr<Communicator> inner_;
   const Rank rank_;
   StagingArea& area_;
   std::mutex mutex_;
-  std::map<Key, Room> rooms_;
+  std::map<Key, StagingBuffer> buffers_;
 };
 
 class HostArea final : public StagingArea {

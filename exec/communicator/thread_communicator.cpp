@@ -5,7 +5,7 @@
 
 #include "exec/communicator/call_text.hpp"
 #include "exec/communicator/collective_share.hpp"
-#include "exec/communicator/row_rooms.hpp"
+#include "exec/communicator/row_capacities.hpp"
 #include "models/base/error.hpp"
 #include "models/ops/collective.hpp"
 
@@ -23,7 +23,7 @@ bool small(const Collective& op, std::size_t members) {
   return vector_bytes(op) * static_cast<std::int64_t>(members) <= kOneThreadBytes;
 }
 
-void require_alike(const Meeting& m, const std::vector<Rank>& members) {
+void require_alike(const CollectiveState& m, const std::vector<Rank>& members) {
   for (std::size_t i = 1; i < m.calls.size(); ++i)
     if (!alike(m.calls[0], m.calls[i]))
       throw CommError(mismatch(m.calls[0], members[0], m.calls[i], members[i]));
@@ -37,17 +37,17 @@ void hand_over(const Channel& c, Rank from, Rank to, MemoryEngine& engine) {
   engine.finish();
 }
 
-std::span<std::int64_t> row(Meeting& m, std::size_t index) {
+std::span<std::int64_t> row(CollectiveState& m, std::size_t index) {
   return std::span(m.received).subspan(index * m.buffers.size(), m.buffers.size());
 }
 
-void share(Meeting& m, std::size_t index, MemoryEngine& engine) {
+void share(CollectiveState& m, std::size_t index, MemoryEngine& engine) {
   const auto received = row(m, index);
   std::fill(received.begin(), received.end(), 0);
   perform_share({m.calls[index], m.buffers, engine}, index, received);
 }
 
-std::int64_t received_by(Meeting& m, std::size_t index) {
+std::int64_t received_by(CollectiveState& m, std::size_t index) {
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < m.buffers.size(); ++i) sum += row(m, i)[index];
   return sum;
@@ -61,10 +61,11 @@ std::size_t index_of(Rank rank, const std::vector<Rank>& members) {
 
 }  // namespace
 
-Meeting& ThreadWorld::meeting(Group group, const Party& party) {
+CollectiveState& ThreadWorld::collective_state(Group group, const Participants& participants) {
   std::lock_guard lock(mutex_);
   throw_if_aborted();
-  return meetings_.try_emplace({group, party.lane, party.members}, party.members.size()).first->second;
+  const std::vector<Rank>& members = participants.members;
+  return collective_states_.try_emplace({group, participants.lane, members}, members.size()).first->second;
 }
 
 Channel& ThreadWorld::channel(Rank from, Rank to, int way) {
@@ -79,7 +80,7 @@ void ThreadWorld::abort(Rank rank, const std::string& cause) {
   std::lock_guard lock(mutex_);
   if (!cause_.empty()) return;
   cause_ = rank_text(rank) + " failed: " + cause;
-  for (auto& [key, meeting] : meetings_) meeting.place.abort();
+  for (auto& [key, state] : collective_states_) state.place.abort();
   for (auto& [key, channel] : channels_) channel.place.abort();
 }
 
@@ -103,31 +104,31 @@ TimePoint ThreadCommunicator::arrive(Rendezvous& place, WhenFull&& when_full) {
   world_->throw_aborted();
 }
 
-TimePoint ThreadCommunicator::run(const Collective& op, const Party& party, const MemberBuffers& mine) {
-  const auto& members = party.members;
+TimePoint ThreadCommunicator::run(const Collective& op, const Participants& participants, const MemberBuffers& mine) {
+  const auto& members = participants.members;
   require_exchangeable(op, members.size());
   const auto index = index_of(rank_, members);
-  auto& meeting = world_->meeting(op.group, party);
-  meeting.calls[index] = op;
-  meeting.buffers[index] = mine;
-  require_placed({op, meeting.buffers}, index);
-  const auto full = arrive(meeting.place, [&] {
-    require_alike(meeting, members);
-    if (op.row > 0) require_rooms({op, meeting.buffers, world_->engine()}, members);
+  auto& state = world_->collective_state(op.group, participants);
+  state.calls[index] = op;
+  state.buffers[index] = mine;
+  require_placed({op, state.buffers}, index);
+  const auto full = arrive(state.place, [&] {
+    require_alike(state, members);
+    if (op.row > 0) require_capacities({op, state.buffers, world_->engine()}, members);
     if (small(op, members.size()))
-      for (std::size_t i = 0; i < members.size(); ++i) share(meeting, i, world_->engine());
+      for (std::size_t i = 0; i < members.size(); ++i) share(state, i, world_->engine());
   });
   if (!small(op, members.size())) {
-    std::exception_ptr failed;  // thrown behind the meeting, which the others cannot leave without this rank
+    std::exception_ptr failed;  // thrown after the last meeting, which the others cannot leave without this rank
     try {
-      share(meeting, index, world_->engine());
+      share(state, index, world_->engine());
     } catch (...) {
       failed = std::current_exception();
     }
-    meeting.place.meet();
+    state.place.meet();
     if (failed) std::rethrow_exception(failed);
   }
-  count(op, received_by(meeting, index));
+  count(op, received_by(state, index));
   return full;
 }
 

@@ -16,8 +16,8 @@
 namespace tandem::exec {
 
 /// State of a group's collectives on one lane. Member i of `size` owns entry i, and row i of `received`.
-struct Meeting {
-  explicit Meeting(std::size_t size) : place(size), calls(size), buffers(size), received(size * size) {}
+struct CollectiveState {
+  explicit CollectiveState(std::size_t size) : place(size), calls(size), buffers(size), received(size * size) {}
   Rendezvous place;
   std::vector<Collective> calls;
   std::vector<MemberBuffers> buffers;
@@ -38,7 +38,7 @@ class ThreadWorld {
   int size() const { return size_; }
   MemoryEngine& engine() const { return engine_; }
   /// Both throw CommError after an abort.
-  Meeting& meeting(Group group, const Party& party);
+  CollectiveState& collective_state(Group group, const Participants& participants);
   Channel& channel(Rank from, Rank to, int way);
   void abort(Rank rank, const std::string& cause);
   [[noreturn]] void throw_aborted();
@@ -50,7 +50,7 @@ class ThreadWorld {
   MemoryEngine& engine_;
   std::mutex mutex_;
   std::string cause_;  ///< empty: no rank failed
-  std::map<std::tuple<Group, int, std::vector<Rank>>, Meeting> meetings_;
+  std::map<std::tuple<Group, int, std::vector<Rank>>, CollectiveState> collective_states_;
   std::map<std::tuple<Rank, Rank, int>, Channel> channels_;
 };
 
@@ -58,7 +58,7 @@ class ThreadCommunicator final : public Communicator {
  public:
   ThreadCommunicator(std::shared_ptr<ThreadWorld> world, Rank rank) : world_(std::move(world)), rank_(rank) {}
   using Communicator::run;
-  TimePoint run(const Collective& op, const Party& party, const MemberBuffers& mine) override;
+  TimePoint run(const Collective& op, const Participants& participants, const MemberBuffers& mine) override;
   TimePoint send(const std::byte* buffer, std::int64_t bytes, Rank to, const MessageName& name) override;
   TimePoint recv(std::byte* buffer, std::int64_t bytes, Rank from, const MessageName& name) override;
   void abort(const std::string& cause) override { world_->abort(rank_, cause); }

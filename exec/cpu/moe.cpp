@@ -8,7 +8,7 @@
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/split.hpp"
 #include "exec/shared/routing.hpp"
-#include "models/ops/row_room.hpp"
+#include "models/ops/row_capacity.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -26,14 +26,14 @@ void sigmoid(const T* x, T* p, std::int64_t n) {
   each(n, [=](std::int64_t e) { p[e] = sigmoid_score(x[e]); });
 }
 
-// A token's keys: its scores, or, if they differ, written to `room`.
+// A token's keys: its scores, or, if they differ, written to `buffer`.
 template <class T>
-const T* keys_of(const RouterRule& r, const T* scores, const T* bias, std::vector<T>& room) {
+const T* keys_of(const RouterRule& r, const T* scores, const T* bias, std::vector<T>& buffer) {
   if (r.plain()) return scores;
-  room.assign(scores, scores + room.size());
-  for (std::size_t e = 0; r.bias && e < room.size(); ++e) room[e] += bias[e];
-  if (r.grouped()) leave_out_groups(r, room.data(), static_cast<std::int64_t>(room.size()));
-  return room.data();
+  buffer.assign(scores, scores + buffer.size());
+  for (std::size_t e = 0; r.bias && e < buffer.size(); ++e) buffer[e] += bias[e];
+  if (r.grouped()) leave_out_groups(r, buffer.data(), static_cast<std::int64_t>(buffer.size()));
+  return buffer.data();
 }
 
 // The expert of every choice [tokens, top_k]: largest key first; of equal keys, the lower expert.
@@ -42,9 +42,9 @@ std::vector<std::int64_t> choices(const MoeDims& d, const RouterRule& r, const T
   std::vector<std::int64_t> chosen(static_cast<std::size_t>(d.tokens * d.top_k));
   call.team().split(d.tokens, call.team().grain(d.experts * d.top_k), [&](std::int64_t first, std::int64_t end) {
     std::vector<char> taken;
-    std::vector<T> room(static_cast<std::size_t>(d.experts));
+    std::vector<T> buffer(static_cast<std::size_t>(d.experts));
     for (std::int64_t t = first; t < end; ++t) {
-      const T* keys = keys_of(r, scores + t * d.experts, bias, room);
+      const T* keys = keys_of(r, scores + t * d.experts, bias, buffer);
       taken.assign(static_cast<std::size_t>(d.experts), 0);
       for (std::int64_t j = 0; j < d.top_k; ++j) {
         std::int64_t best = -1;
@@ -247,7 +247,7 @@ void compute(const ExpertSlots& op, Call& call) {
       here[e - first] = counts[e];
       row += counts[e];
     }
-    require_room(row, d.rows());
+    require_capacity(row, d.rows());
     for (std::int64_t i = 0; i < choices; ++i) {
       const std::int64_t e = std::upper_bound(end.begin(), end.end(), slots[i]) - end.begin();
       const bool mine = e >= first && e < first + d.here;

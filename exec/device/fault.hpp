@@ -7,7 +7,7 @@
 
 namespace tandem::exec::device {
 
-enum class FaultKind : std::uint32_t { none, token, target, slot, room };
+enum class FaultKind : std::uint32_t { none, token, target, slot, capacity };
 
 /// Lies in memory that the host can read. Of several faults any one is kept.
 struct Fault {

@@ -5,7 +5,7 @@
 
 #include "exec/device/fault.hpp"
 #include "models/base/error.hpp"
-#include "models/ops/row_room.hpp"
+#include "models/ops/row_capacity.hpp"
 
 namespace tandem::exec::device {
 
@@ -17,7 +17,7 @@ inline void throw_of(const Fault& fault) {
     case FaultKind::token: throw DeviceError("token " + number + " is outside the embedding table");
     case FaultKind::target: throw DeviceError("target " + number + " is outside the vocabulary");
     case FaultKind::slot: throw DeviceError("row " + number + " is beyond the experts' rows");
-    case FaultKind::room: throw RowsError(fault.number());
+    case FaultKind::capacity: throw RowsError(fault.number());
   }
 }
 

@@ -26,13 +26,13 @@ inline std::size_t routed_bytes(Form form, std::int64_t tokens, std::int64_t exp
 /// Rows kept per token: `rows`, plus one for the keys if they differ from the scores.
 constexpr std::int64_t routed_rows(const RouterRule& r, std::int64_t rows) { return rows + (r.plain() ? 0 : 1); }
 
-/// A token's keys: its scores, or, if they differ, written to `room`.
+/// A token's keys: its scores, or, if they differ, written to `scratch`.
 template <class A>
-TANDEM_HD inline const A* keys_of(const RouterRule& r, const A* scores, const Typed& bias, A* room, std::int64_t experts) {
+TANDEM_HD inline const A* keys_of(const RouterRule& r, const A* scores, const Typed& bias, A* scratch, std::int64_t experts) {
   if (r.plain()) return scores;
-  for (std::int64_t e = 0; e < experts; ++e) room[e] = r.bias ? scores[e] + load<A>(bias, e) : scores[e];
-  if (r.grouped()) leave_out_groups(r, room, experts);
-  return room;
+  for (std::int64_t e = 0; e < experts; ++e) scratch[e] = r.bias ? scores[e] + load<A>(bias, e) : scores[e];
+  if (r.grouped()) leave_out_groups(r, scratch, experts);
+  return scratch;
 }
 
 /// The choice after `last` (-1: the first): next largest key; of equal keys, the lower expert.
@@ -167,13 +167,13 @@ struct SlotsKernel {
   }
 };
 
-/// ExpertSlots. One block per member. If the rows have no room, no choice has a row.
+/// ExpertSlots. One block per member. If more rows come than `capacity`, no choice has a row.
 struct ExpertSlotsKernel {
   Form form;
   const std::int32_t *slots, *counts;
   std::int32_t *placed, *here;
   MoeDims dims;
-  std::int64_t members, first_expert, room;
+  std::int64_t members, first_expert, capacity;
   Fault* fault;
 
   Grid grid() const { return {members, sizeof(std::int64_t) * static_cast<std::size_t>(2 * dims.experts)}; }
@@ -189,9 +189,9 @@ struct ExpertSlotsKernel {
       }));
     };
     const std::int64_t before = rows_of(0, member), all = before + rows_of(member, members);
-    const bool fits = all <= room;
+    const bool fits = all <= capacity;
     block.each(1, [&](std::int64_t) {
-      if (!fits) fault->set(FaultKind::room, all);
+      if (!fits) fault->set(FaultKind::capacity, all);
       for (std::int64_t e = 0, sum = 0; e < dims.experts; ++e) end[e] = sum += mine[e];
       for (std::int64_t e = 0, sum = before; e < dims.here; sum += mine[first_expert + e], ++e) row[e] = sum;
     });

@@ -53,7 +53,7 @@ NcclCommunicator::~NcclCommunicator() {
   ending_.notify_all();
 }
 
-TimePoint NcclCommunicator::run(const Collective&, const Party&, const MemberBuffers&) { refuse_blocking(); }
+TimePoint NcclCommunicator::run(const Collective&, const Participants&, const MemberBuffers&) { refuse_blocking(); }
 TimePoint NcclCommunicator::send(const std::byte*, std::int64_t, Rank, const MessageName&) { refuse_blocking(); }
 TimePoint NcclCommunicator::recv(std::byte*, std::int64_t, Rank, const MessageName&) { refuse_blocking(); }
 
@@ -130,20 +130,21 @@ bool NcclCommunicator::by_library(const Collective& op) const {
   return false;
 }
 
-void NcclCommunicator::issue(const Collective& op, const Party& party, const MemberBuffers& mine, Queue& queue) {
-  require_exchangeable(op, party.members.size());
-  const auto index = static_cast<std::size_t>(std::find(party.members.begin(), party.members.end(), rank_) - party.members.begin());
-  require(index < party.members.size(), "a rank entered a collective of a group that it is not in");
-  std::vector<MemberBuffers> buffers(party.members.size());
+void NcclCommunicator::issue(const Collective& op, const Participants& participants, const MemberBuffers& mine, Queue& queue) {
+  require_exchangeable(op, participants.members.size());
+  const std::vector<Rank>& members = participants.members;
+  const auto index = static_cast<std::size_t>(std::find(members.begin(), members.end(), rank_) - members.begin());
+  require(index < members.size(), "a rank entered a collective of a group that it is not in");
+  std::vector<MemberBuffers> buffers(members.size());
   buffers[index] = mine;
   const Exchange exchange{op, buffers};
   require_placed(exchange, index);
   Line alone;
-  Line& line = party.members.size() == 1 ? alone : groups_.at({op.group, party.lane});
+  Line& line = members.size() == 1 ? alone : groups_.at({op.group, participants.lane});
   const Call call{exchange, index, line, stream_of(queue)};
-  by_library(op) && mine.owned.empty() && party.members.size() > 1 ? perform_by_library(call) : perform_by_messages(call);
-  if (party.members.size() > 1)
-    pending_.add(call.stream, {rank_, 0, others_of(party.members, rank_), describe(op) + " on group " + std::string(name(op.group))});
+  by_library(op) && mine.owned.empty() && members.size() > 1 ? perform_by_library(call) : perform_by_messages(call);
+  if (members.size() > 1)
+    pending_.add(call.stream, {rank_, 0, others_of(members, rank_), describe(op) + " on group " + std::string(name(op.group))});
 }
 
 void NcclCommunicator::perform_by_library(const Call& call) {

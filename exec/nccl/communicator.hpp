@@ -24,10 +24,10 @@ class NcclCommunicator final : public Communicator {
 
   void prepare(const Lines& lines, const Mesh& mesh) override;
   bool blocks() const override { return false; }
-  TimePoint run(const Collective& op, const Party& party, const MemberBuffers& mine) override;
+  TimePoint run(const Collective& op, const Participants& participants, const MemberBuffers& mine) override;
   TimePoint send(const std::byte* buffer, std::int64_t bytes, Rank to, const MessageName& name) override;
   TimePoint recv(std::byte* buffer, std::int64_t bytes, Rank from, const MessageName& name) override;
-  void issue(const Collective& op, const Party& party, const MemberBuffers& mine, Queue& queue) override;
+  void issue(const Collective& op, const Participants& participants, const MemberBuffers& mine, Queue& queue) override;
   void issue_send(std::span<const std::byte> sent, Rank to, const MessageName& name, Queue& queue) override;
   void issue_recv(std::span<std::byte> received, Rank from, const MessageName& name, Queue& queue) override;
   void require_whole() const override { connections_->require_whole(); }

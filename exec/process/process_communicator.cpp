@@ -100,16 +100,16 @@ class ProcessCommunicator final : public Communicator {
       : e_(exchanges), rank_(rank), threads_(std::move(among_threads)) {}
   using Communicator::run;
 
-  TimePoint run(const Collective& op, const Party& party, const MemberBuffers& mine) override {
-    const auto& members = party.members;
-    if (std::all_of(members.begin(), members.end(), [&](Rank r) { return here(r); })) return threads_->run(op, party, mine);
+  TimePoint run(const Collective& op, const Participants& participants, const MemberBuffers& mine) override {
+    const auto& members = participants.members;
+    if (std::all_of(members.begin(), members.end(), [&](Rank r) { return here(r); })) return threads_->run(op, participants, mine);
     require_exchangeable(op, members.size());
     const auto index = static_cast<std::size_t>(std::find(members.begin(), members.end(), rank_) - members.begin());
     require(index < members.size(), "a rank entered a collective of a group that it is not in");
     std::vector<MemberBuffers> buffers(members.size());
     buffers[index] = mine;
     require_placed({op, buffers}, index);
-    return exchange({op, buffers}, party, index);
+    return exchange({op, buffers}, participants, index);
   }
 
   TimePoint send(const std::byte* buffer, std::int64_t bytes, Rank to, const MessageName& name) override {
@@ -190,32 +190,32 @@ class ProcessCommunicator final : public Communicator {
     return e_.arrivals.wait({rank_, channel, {other}, text}).front();
   }
 
-  TimePoint exchange(const Exchange& x, const Party& party, std::size_t index) {
-    const std::uint32_t channel = channel_of(party.lane, x.op.group);
+  TimePoint exchange(const Exchange& x, const Participants& participants, std::size_t index) {
+    const std::uint32_t channel = channel_of(participants.lane, x.op.group);
     std::vector<std::byte>& room = room_of(channel);
     const auto grown = [&](std::size_t bytes) {
       if (room.size() < bytes) room.resize(bytes);
       return room.data();
     };
-    const std::size_t window = window_of_members(party.members.size());
+    const std::size_t window = window_of_members(participants.members.size());
     const MessageSteps way = message_steps(x, index, grown, window);
     perform(way.pack);
     Traffic traffic(e_);
-    const std::int64_t last = gather_members(traffic, x, party, way);
-    const Waiting waiting{rank_, channel, others_of(party), call_text(x.op)};
+    const std::int64_t last = gather_members(traffic, x, participants, way);
+    const Waiting waiting{rank_, channel, others_of(participants), call_text(x.op)};
     if (way.folds) {
       for (std::size_t first = 0; first < longest(way); first += window) {
         const MessageSteps part = window_of(way, first, window);
-        move(traffic, part.first, party, channel);
+        move(traffic, part.first, participants, channel);
         traffic.wait(waiting);
         if (!part.own.empty()) fold(part, x.op, index);
       }
     } else {
-      move(traffic, way.first, party, channel);
+      move(traffic, way.first, participants, channel);
       copy_own(way, index);
       traffic.wait(waiting);
     }
-    move(traffic, way.second, party, channel);
+    move(traffic, way.second, participants, channel);
     traffic.wait(waiting);
     perform(way.unpack);
     count(x.op, way, index);
@@ -229,22 +229,24 @@ class ProcessCommunicator final : public Communicator {
     return most;
   }
 
-  std::vector<Rank> others_of(const Party& party) const {
+  std::vector<Rank> others_of(const Participants& participants) const {
     std::vector<Rank> others;
-    std::copy_if(party.members.begin(), party.members.end(), std::back_inserter(others), [&](Rank r) { return r != rank_; });
+    std::copy_if(participants.members.begin(), participants.members.end(), std::back_inserter(others),
+                 [&](Rank r) { return r != rank_; });
     return others;
   }
 
   /// Blocks until all members have arrived. Returns the time of the last arrival.
-  std::int64_t gather_members(Traffic& traffic, const Exchange& x, const Party& party, const MessageSteps& way) const {
-    const std::uint32_t channel = channel_of(party.lane, x.op.group);
-    const std::vector<Rank> others = others_of(party);
+  std::int64_t gather_members(Traffic& traffic, const Exchange& x, const Participants& participants,
+                              const MessageSteps& way) const {
+    const std::uint32_t channel = channel_of(participants.lane, x.op.group);
+    const std::vector<Rank> others = others_of(participants);
     std::int64_t last = 0;
     e_.arrivals.announce([&] {
-      for (std::size_t j = 0; j < party.members.size(); ++j) {
-        if (party.members[j] == rank_) continue;
+      for (std::size_t j = 0; j < participants.members.size(); ++j) {
+        if (participants.members[j] == rank_) continue;
         // The tag carries the number of bytes for the peer. With row counts both ends know it, so they can be compared.
-        last = tell(traffic, party.members[j], channel, {x.op, static_cast<std::int64_t>(way.first.give[j].size()), false});
+        last = tell(traffic, participants.members[j], channel, {x.op, static_cast<std::int64_t>(way.first.give[j].size()), false});
       }
     });
     const auto arrivals = e_.arrivals.wait({rank_, channel, others, call_text(x.op)});
@@ -252,7 +254,7 @@ class ProcessCommunicator final : public Communicator {
       require_alike(x.op, arrivals[i], others[i]);
       last = std::max(last, arrivals[i].at);
     }
-    require_counts(way, party, arrivals);
+    require_counts(way, participants, arrivals);
     return last;
   }
 
@@ -261,18 +263,18 @@ class ProcessCommunicator final : public Communicator {
       throw CommError(rank_ < who ? mismatch(op, rank_, other.call.op, who) : mismatch(other.call.op, who, op, rank_));
   }
 
-  void require_counts(const MessageSteps& way, const Party& party, const std::vector<Arrival>& arrivals) const {
-    for (std::size_t j = 0, i = 0; j < party.members.size(); ++j)
-      if (party.members[j] != rank_)
+  void require_counts(const MessageSteps& way, const Participants& participants, const std::vector<Arrival>& arrivals) const {
+    for (std::size_t j = 0, i = 0; j < participants.members.size(); ++j)
+      if (participants.members[j] != rank_)
         require(static_cast<std::int64_t>(way.taken(j)) == arrivals[i++].call.tag,
                 "an exchange of rows whose counts differ at both ends");
   }
 
-  void move(Traffic& traffic, const Routes& routes, const Party& party, std::uint32_t channel) const {
-    for (std::size_t j = 0; j < party.members.size(); ++j) {
-      if (party.members[j] == rank_) continue;
-      traffic.receive(party.members[j], rank_, channel, routes.take[j]);
-      traffic.send(rank_, party.members[j], channel, routes.give[j]);
+  void move(Traffic& traffic, const Routes& routes, const Participants& participants, std::uint32_t channel) const {
+    for (std::size_t j = 0; j < participants.members.size(); ++j) {
+      if (participants.members[j] == rank_) continue;
+      traffic.receive(participants.members[j], rank_, channel, routes.take[j]);
+      traffic.send(rank_, participants.members[j], channel, routes.give[j]);
     }
   }
 

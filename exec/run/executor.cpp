@@ -319,9 +319,9 @@ void RankExecutor::note_routing(const Task& task, const Instance& instance, cons
 // Each stream of a rank uses its own lane, so several threads may use one group.
 TimePoint RankExecutor::collect(const Task& task, const Instance& instance, const Operands& at) {
   const auto& op = std::get<Collective>(task.op);
-  const Party party{groups_[static_cast<std::size_t>(op.group)], static_cast<int>(task.stream)};
+  const Participants participants{groups_[static_cast<std::size_t>(op.group)], static_cast<int>(task.stream)};
   const auto read = [&](const Tensor& tensor) { return read_ids(tensor); };
-  return parts_.comm->run(op, party, buffers_of(task, instance.layer, at, read));
+  return parts_.comm->run(op, participants, buffers_of(task, instance.layer, at, read));
 }
 
 void RankExecutor::issue_communication(std::uint32_t number, const Operands& at) {
@@ -333,8 +333,8 @@ void RankExecutor::issue_communication(std::uint32_t number, const Operands& at)
   if (const auto* op = std::get_if<Collective>(&task.op)) {
     const auto read = [&](const Tensor& tensor) { return counts_of(number, tensor); };
     const MemberBuffers mine = buffers_of(task, instance.layer, at, read);
-    const Party party{groups_[static_cast<std::size_t>(op->group)], static_cast<int>(task.stream)};
-    return queues_->issue(number, [&](Queue& q) { comm.issue(*op, party, mine, q); });
+    const Participants participants{groups_[static_cast<std::size_t>(op->group)], static_cast<int>(task.stream)};
+    return queues_->issue(number, [&](Queue& q) { comm.issue(*op, participants, mine, q); });
   }
   if (const auto* op = std::get_if<Send>(&task.op))
     return queues_->issue(number, [&](Queue& q) {

@@ -13,7 +13,7 @@
 #include "exec/state/gather.hpp"
 #include "models/base/error.hpp"
 #include "models/base/threads.hpp"
-#include "models/ops/row_room.hpp"
+#include "models/ops/row_capacity.hpp"
 #include "models/plan/data_shape.hpp"
 #include "models/plan/kept_type.hpp"
 #include "models/planfile/plan_trained.hpp"
@@ -98,7 +98,7 @@ class Run {
         throw DeviceError(too_many_rows(plan_, e));
       } catch (const DeviceError&) {
         const bool first = failure_.record(e.rank() == Rank() ? rank : e.rank(), step_, activity_);
-        if (first) states_whole_ = e.room() > 0 && own_.communicator(rank).blocks();
+        if (first) states_whole_ = e.capacity() > 0 && own_.communicator(rank).blocks();
         return first;
       }
     } catch (...) {

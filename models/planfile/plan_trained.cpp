@@ -8,7 +8,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/json.hpp"
-#include "models/ops/row_room.hpp"
+#include "models/ops/row_capacity.hpp"
 
 namespace tandem {
 namespace {
@@ -151,7 +151,7 @@ std::optional<std::string> crowding(const Plan& plan, std::int64_t cores) {
 std::string too_many_rows(const Plan& plan, const RowsError& error) {
   const double bound = plan.model.moe.rows_bound;
   // A bound that is too low for some rows is below the number of ranks; then the room is the bound times an even share, rounded up.
-  const double share = std::floor(static_cast<double>(error.room()) / bound * (1 + 1e-12));  // 33 / 1.1 is 30
+  const double share = std::floor(static_cast<double>(error.capacity()) / bound * (1 + 1e-12));  // 33 / 1.1 is 30
   const double needed = share < 1 ? 0 : std::ceil(100 * static_cast<double>(error.rows()) / share) / 100;
   const std::string needs = "the step needs " + (needed > 0 ? "at least " + nlohmann::json(needed).dump() : "more");
   const std::string remedy = std::to_string(plan.parallel.expert) + " (the number of expert ranks) never fails";

@@ -66,8 +66,8 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 
 /// One member's part in a collective that works in place.
 template <class T>
-TimePoint in_place(Communicator& comm, const Collective& op, const Party& party, std::vector<T>& v) {
-  return comm.run(op, party, bytes(v), bytes(v));
+TimePoint in_place(Communicator& comm, const Collective& op, const Participants& participants, std::vector<T>& v) {
+  return comm.run(op, participants, bytes(v), bytes(v));
 }
 
 }  // namespace tandem::exec::tests

@@ -18,16 +18,16 @@ class QueuedCommunicator final : public Communicator {
   explicit QueuedCommunicator(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}
 
   bool blocks() const override { return false; }
-  TimePoint run(const Collective&, const Party&, const MemberBuffers&) override { throw ContractError("it does not block"); }
+  TimePoint run(const Collective&, const Participants&, const MemberBuffers&) override { throw ContractError("it does not block"); }
   TimePoint send(const std::byte*, std::int64_t, Rank, const MessageName&) override { throw ContractError("it does not block"); }
   TimePoint recv(std::byte*, std::int64_t, Rank, const MessageName&) override { throw ContractError("it does not block"); }
 
-  void issue(const Collective& op, const Party& party, const MemberBuffers& mine, Queue& queue) override {
-    const auto entries = static_cast<std::ptrdiff_t>(mine.rows.each) * static_cast<std::ptrdiff_t>(party.members.size());
+  void issue(const Collective& op, const Participants& participants, const MemberBuffers& mine, Queue& queue) override {
+    const auto entries = static_cast<std::ptrdiff_t>(mine.rows.each) * static_cast<std::ptrdiff_t>(participants.members.size());
     const auto kept = [&](const std::int32_t* counts) {
       return std::vector<std::int32_t>(counts, counts ? counts + entries : counts);
     };
-    push(queue, [this, op, members = party.members, lane = party.lane, mine, sent = kept(mine.rows.sent),
+    push(queue, [this, op, members = participants.members, lane = participants.lane, mine, sent = kept(mine.rows.sent),
                  received = kept(mine.rows.received)] {
       MemberBuffers at = mine;
       if (!sent.empty()) at.rows.sent = sent.data();

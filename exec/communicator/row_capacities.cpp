@@ -1,4 +1,4 @@
-#include "exec/communicator/row_rooms.hpp"
+#include "exec/communicator/row_capacities.hpp"
 
 #include "exec/communicator/slices.hpp"
 #include "models/base/error.hpp"
@@ -20,12 +20,13 @@ std::int64_t rows_of(const Exchange& x, std::size_t index) {
 
 }  // namespace
 
-void require_rooms(const Exchange& x, std::span<const Rank> ranks) {
+void require_capacities(const Exchange& x, std::span<const Rank> ranks) {
   std::size_t fullest = 0;
   std::int64_t most = -1;
   for (std::size_t i = 0; i < x.members.size(); ++i)
     if (const std::int64_t rows = rows_of(x, i); rows > most) fullest = i, most = rows;
-  if (const std::int64_t room = x.members[fullest].rows.room; most > room) throw RowsError(most, room, ranks[fullest]);
+  const std::int64_t capacity = x.members[fullest].rows.capacity;
+  if (most > capacity) throw RowsError(most, capacity, ranks[fullest]);
 }
 
 }  // namespace tandem::exec
