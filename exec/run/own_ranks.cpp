@@ -38,20 +38,20 @@ std::unique_ptr<Backend> OwnRanks::make_backend(Rank rank) const {
 void OwnRanks::make_rank(Rank rank, std::unique_ptr<Communicator> comm, const RankFailed& failed) {
   RankParts parts{rank, make_backend(rank), std::move(comm), nullptr, nullptr, nullptr};
   if (rank == here_.front())
-    for (const auto* c : script_.contexts()) require_supported(c->plan, c->graph, *parts.backend);
+    for (const auto* c : segments_.contexts()) require_supported(c->plan, c->graph, *parts.backend);
   std::size_t documents = 0;
-  for (const auto* c : script_.contexts()) documents = std::max(documents, documents_bytes(*c));
+  for (const auto* c : segments_.contexts()) documents = std::max(documents, documents_bytes(*c));
   if (documents > 0) parts.backend->documents(documents);  // for all graphs
-  const auto stage = StageId(script_.mesh().coords(rank)[Axis::pp]);
-  parts.arena = parts.backend->allocate(static_cast<std::size_t>(script_.arena_bytes(stage).count()));
+  const auto stage = StageId(segments_.mesh().coords(rank)[Axis::pp]);
+  parts.arena = parts.backend->allocate(static_cast<std::size_t>(segments_.arena_bytes(stage).count()));
   // 0xFF bytes are NaN as floating point, so reading a byte that nobody wrote becomes visible.
   parts.arena->fill(0, parts.arena->size(), std::byte{0xFF});
-  if (const auto offloaded = script_.offloaded(stage)) {
+  if (const auto offloaded = segments_.offloaded(stage)) {
     std::shared_ptr<Memory> host = parts.backend->allocate_host(static_cast<std::size_t>(offloaded->host().bytes().count()));
     host->fill(0, host->size(), std::byte{0});  // as initialise() clears states on the device
     parts.states = std::make_shared<StateMemory>(offloaded, parts.arena, std::move(host));
   }
-  if (const Bytes bytes = script_.host_activation_bytes(stage); bytes.count() > 0) {
+  if (const Bytes bytes = segments_.host_activation_bytes(stage); bytes.count() > 0) {
     parts.activations = parts.backend->allocate_host(static_cast<std::size_t>(bytes.count()));
     parts.activations->fill(0, parts.activations->size(), std::byte{0xFF});
   }
@@ -61,9 +61,9 @@ void OwnRanks::make_rank(Rank rank, std::unique_ptr<Communicator> comm, const Ra
 
 /// Connects the communicators before the first step, in the same order in all processes.
 bool OwnRanks::connect(const RankFailed& unmade) {
-  const Lines lines = lines_of(script_.contexts());
+  const Lines lines = lines_of(segments_.contexts());
   for (std::size_t i = 0; i < comms_.size(); ++i) try {
-      comms_[i]->prepare(lines, script_.mesh());
+      comms_[i]->prepare(lines, segments_.mesh());
     } catch (const InfeasibleError&) {
       throw;  // an error of the plan or the build is the same in every process
     } catch (...) {
@@ -73,7 +73,7 @@ bool OwnRanks::connect(const RankFailed& unmade) {
 }
 
 void OwnRanks::begin_states() {
-  const RunContext& first = *script_.acts().front().context;
+  const RunContext& first = *segments_.all().front().context;
   if (options_.weights != nullptr) {
     lacks_weights(first) ? initialise(states(first), plan_, options_.initialise) : initialise_adapters(states(first), plan_);
     return together(world_.control(), [&] { load_weights(states_of_all(first), plan_, *options_.weights); });
@@ -105,9 +105,9 @@ std::vector<RankState> OwnRanks::states_of_all(const RunContext& context, std::v
     const Rank rank(static_cast<std::int32_t>(r));
     const auto stage = StageId(context.mesh.coords(rank)[Axis::pp]);
     all.push_back(rank_state(context.graph.program(stage), context.mesh, rank, nullptr));
-    all.back().offloaded = script_.offloaded(stage).get();
+    all.back().offloaded = segments_.offloaded(stage).get();
     if (const int process = world_.places().process_of(rank); remote != nullptr && process != world_.control().process()) {
-      remote->push_back(std::make_unique<RemoteMemory>(world_.control(), process, rank, script_.state_bytes(stage)));
+      remote->push_back(std::make_unique<RemoteMemory>(world_.control(), process, rank, segments_.state_bytes(stage)));
       all.back().arena = remote->back().get();
     }
   }

@@ -9,7 +9,7 @@
 #include "exec/process/world.hpp"
 #include "exec/run/rank_session.hpp"
 #include "exec/run/run_options.hpp"
-#include "exec/run/script.hpp"
+#include "exec/run/run_segments.hpp"
 #include "exec/state/param_layout.hpp"
 
 namespace tandem::exec {
@@ -19,8 +19,8 @@ using RankFailed = std::function<void(Rank)>;
 
 class OwnRanks {
  public:
-  OwnRanks(const Plan& plan, const Script& script, const RunOptions& options, World& world)
-      : plan_(plan), script_(script), options_(options), world_(world), here_(world.here()) {}
+  OwnRanks(const Plan& plan, const RunSegments& segments, const RunOptions& options, World& world)
+      : plan_(plan), segments_(segments), options_(options), world_(world), here_(world.here()) {}
 
   /// Makes and connects the ranks. Returns false if a rank's memory could not be allocated, or a rank not connected: it is reported to
   /// `unmade`. `failed`: see RankExecutor.
@@ -49,7 +49,7 @@ class OwnRanks {
   void serve() const;
 
   const Plan& plan_;
-  const Script& script_;
+  const RunSegments& segments_;
   const RunOptions& options_;
   World& world_;
   const std::vector<Rank> here_;

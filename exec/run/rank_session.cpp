@@ -4,12 +4,12 @@
 
 namespace tandem::exec {
 
-RankExecutor& RankSession::enter(const Act& act) {
-  if (context_ == act.context) return *executor_;
+RankExecutor& RankSession::enter(const ScheduledSegment& scheduled) {
+  if (context_ == scheduled.context) return *executor_;
   leave();
-  executor_ = std::make_unique<RankExecutor>(*act.context, parts_, failed_);
-  context_ = act.context;
-  kind_ = act.segment.kind;
+  executor_ = std::make_unique<RankExecutor>(*scheduled.context, parts_, failed_);
+  context_ = scheduled.context;
+  kind_ = scheduled.segment.kind;
   return *executor_;
 }
 

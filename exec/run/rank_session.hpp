@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "exec/run/executor.hpp"
-#include "exec/run/script.hpp"
+#include "exec/run/run_segments.hpp"
 #include "exec/state/saved_state.hpp"
 
 namespace tandem::exec {
@@ -16,8 +16,8 @@ class RankSession {
   /// `failed`: see RankExecutor.
   RankSession(RankParts parts, std::function<void(Rank)> failed) : parts_(std::move(parts)), failed_(std::move(failed)) {}
 
-  /// Returns the executor of the act's graph. Replaces the executor of another graph. Call it on the rank's thread.
-  RankExecutor& enter(const Act& act);
+  /// Returns the executor of the segment's graph. Replaces the executor of another graph. Call it on the rank's thread.
+  RankExecutor& enter(const ScheduledSegment& scheduled);
   /// Cancels the waits of the rank's executor, if there is one.
   void cancel();
 

@@ -34,9 +34,9 @@ void note_lost_peer(World& world) {
 /// This process' part of a run: its ranks. The thread of its first rank communicates with the other processes.
 class Run {
  public:
-  Run(const Plan& plan, const Script& script, const RunOptions& options, World& world)
+  Run(const Plan& plan, const RunSegments& segments, const RunOptions& options, World& world)
       : plan_(plan),
-        script_(script),
+        segments_(segments),
         options_(options),
         world_(world),
         gate_(world.here().size()),
@@ -44,7 +44,7 @@ class Run {
         last_step_(options.steps - 1),
         timeline_step_(options.timeline_step),
         step_(options.resume != nullptr ? options.resume->facts().steps : 0),
-        own_(plan, script, options, world) {}
+        own_(plan, segments, options, world) {}
 
   RunResult train() {
     if (own_.make([this](Rank unmade) { record(unmade); }, [this](Rank failed) { fail(failed); })) {
@@ -110,9 +110,9 @@ class Run {
 
   void rank_main(RankSession& rank) {
     try {
-      for (const Act& act : script_.acts()) {
-        rank.enter(act);
-        act.segment.kind == Segment::Kind::train ? train(rank, act) : evaluate(rank, act);
+      for (const ScheduledSegment& scheduled : segments_.all()) {
+        rank.enter(scheduled);
+        scheduled.segment.kind == Segment::Kind::train ? train(rank, scheduled) : evaluate(rank, scheduled);
       }
     } catch (...) {
       fail(rank.rank());
@@ -179,40 +179,41 @@ class Run {
   } catch (const Cancelled&) {
   }
 
-  void train(RankSession& rank, const Act& act) {
-    for (std::int64_t i = 0; i < act.segment.steps; ++i) {
-      const std::int64_t step = act.segment.first_step + i;
+  void train(RankSession& rank, const ScheduledSegment& scheduled) {
+    for (std::int64_t i = 0; i < scheduled.segment.steps; ++i) {
+      const std::int64_t step = scheduled.segment.first_step + i;
       const StepTable table =
-          with_update(step_table(act.segment, i), plan_.training.optimizer, script_.progress(act.segment, i), rank.scale());
+          with_update(step_table(scheduled.segment, i), plan_.training.optimizer, segments_.progress(scheduled.segment, i),
+                      rank.scale());
       const auto begin = meet(step);
       if (step > last_step_) return;
       begin_work(step, Activity::training);
       const bool recorded = step == timeline_step_;
-      rank.enter(act).run_step(table, recorded ? std::optional(begin) : std::nullopt);
-      rank.scale() = behind(rank.enter(act).table(), rank.scale());
+      rank.enter(scheduled).run_step(table, recorded ? std::optional(begin) : std::nullopt);
+      rank.scale() = behind(rank.enter(scheduled).table(), rank.scale());
       const auto end = meet();
       if (recorded) rank.keep_lane();
-      if (speaks(rank)) finish_step(act, step, std::chrono::duration<double>(end - begin).count());
+      if (speaks(rank)) finish_step(scheduled, step, std::chrono::duration<double>(end - begin).count());
     }
   }
 
-  void evaluate(RankSession& rank, const Act& act) {
+  void evaluate(RankSession& rank, const ScheduledSegment& scheduled) {
     double sum = 0, shares = 0;  // every target counts equally
-    for (std::int64_t i = 0; i < act.segment.steps; ++i) {
+    for (std::int64_t i = 0; i < scheduled.segment.steps; ++i) {
       meet();
-      if (act.segment.first_step > last_step_ + 1) return;
-      begin_work(act.segment.first_step - 1, Activity::evaluation);
-      RankExecutor& executor = rank.enter(act);
+      if (scheduled.segment.first_step > last_step_ + 1) return;
+      begin_work(scheduled.segment.first_step - 1, Activity::evaluation);
+      RankExecutor& executor = rank.enter(scheduled);
       if (options_.on_scores) executor.keep_scores();
-      executor.run_step(step_table(act.segment, i), std::nullopt);
+      executor.run_step(step_table(scheduled.segment, i), std::nullopt);
       if (options_.on_scores) scores_[own_.place(rank.rank())] = executor.scores();
       meet();
       if (speaks(rank) && options_.on_scores) report_scores();
       shares += executor.target_share();
-      if (speaks(rank)) sum += collect_reports(own_, act, world_.control(), {}).loss * executor.target_share();
+      if (speaks(rank)) sum += collect_reports(own_, scheduled, world_.control(), {}).loss * executor.target_share();
     }
     if (!speaks(rank) || !world_.control().first()) return;
-    finish_evaluation({act.segment.first_step - 1, shares > 0 ? sum / shares : 0});
+    finish_evaluation({scheduled.segment.first_step - 1, shares > 0 ? sum / shares : 0});
   }
 
   void report_scores() {
@@ -231,27 +232,27 @@ class Run {
   const MtpSpec& modules() const { return plan_.model.mtp; }
 
   // Runs on the speaking thread of each process while the other ranks wait for the next step to begin.
-  void finish_step(const Act& act, std::int64_t step, double seconds) {
+  void finish_step(const ScheduledSegment& scheduled, std::int64_t step, double seconds) {
     if (!noted_ && options_.on_note)
       for (const std::string& note : own_.first().notes()) options_.on_note(note);
     noted_ = true;
     const ReportWanted wanted{modules().num_layers > 0, step < last_step_ ? options_.stop : nullptr};
-    const StepReport report = collect_reports(own_, act, world_.control(), wanted);
-    const StepTable s = own_.first().enter(act).table();
+    const StepReport report = collect_reports(own_, scheduled, world_.control(), wanted);
+    const StepTable s = own_.first().enter(scheduled).table();
     if (options_.gather_gradients)
-      own_.read_all(*act.context, [&](const auto& all) {
+      own_.read_all(*scheduled.context, [&](const auto& all) {
         result_.gradients.push_back(gradients(all, plan_.training.dtypes.gradients, s.inverse_scale));
       });
-    if (step == timeline_step_) begin_timeline(act, seconds);
+    if (step == timeline_step_) begin_timeline(scheduled, seconds);
     const StepResult done{step,    report.loss, s.grad_norm, s.learning_rate,
-                          seconds, act.segment.global_batch_size, 1 / s.inverse_scale, mtp_loss(report, modules())};
+                          seconds, scheduled.segment.global_batch_size, 1 / s.inverse_scale, mtp_loss(report, modules())};
     if (world_.control().first()) conclude_step(done, report.stop);
     share_end();
-    last_act_ = &act;
+    last_segment_ = &scheduled;
     finished_ = step + 1;
     if (options_.keeper == nullptr) return;
     const bool due = step == last_step_ || (options_.state_every > 0 && (step + 1) % options_.state_every == 0);
-    due ? keep_state(act, step + 1) : options_.keeper->go_on();
+    due ? keep_state(scheduled, step + 1) : options_.keeper->go_on();
   }
 
   void conclude_step(const StepResult& done, bool stop) {
@@ -278,17 +279,18 @@ class Run {
 
   /// Saves the state behind the last finished step, unless it is saved. No rank may run any more.
   void keep_last() {
-    if (options_.keeper != nullptr && finished_ > kept_) keep_state(*last_act_, finished_);
+    if (options_.keeper != nullptr && finished_ > kept_) keep_state(*last_segment_, finished_);
   }
 
   /// The other ranks wait while the state is saved.
-  void keep_state(const Act& act, std::int64_t steps) {
+  void keep_state(const ScheduledSegment& scheduled, std::int64_t steps) {
     kept_ = steps;
     doing(steps - 1, Activity::saving);
-    const std::vector<RankState> world = own_.states_of_all(*act.context);
-    const std::int64_t samples = act.segment.first_sample + (steps - act.segment.first_step) * act.segment.global_batch_size;
-    const auto with_all = [&](const auto& read) { own_.read_all(*act.context, read); };
-    options_.keeper->keep({{steps, samples, own_.first().scale(), script_.tokens_after(samples)}, plan_, world, with_all});
+    const std::vector<RankState> world = own_.states_of_all(*scheduled.context);
+    const Segment& s = scheduled.segment;
+    const std::int64_t samples = s.first_sample + (steps - s.first_step) * s.global_batch_size;
+    const auto with_all = [&](const auto& read) { own_.read_all(*scheduled.context, read); };
+    options_.keeper->keep({{steps, samples, own_.first().scale(), segments_.tokens_after(samples)}, plan_, world, with_all});
   }
 
   void finish_evaluation(const EvaluationResult& done) {
@@ -298,11 +300,11 @@ class Run {
 
   /// Stores the whole plan if the step has the full batch, because a simulation of the plan predicts such a step; else the step's
   /// own plan.
-  void begin_timeline(const Act& act, double seconds) {
-    const bool full = act.segment.global_batch_size == data_shape(plan_).global_batch_size;
+  void begin_timeline(const ScheduledSegment& scheduled, double seconds) {
+    const bool full = scheduled.segment.global_batch_size == data_shape(plan_).global_batch_size;
     timeline_ = std::make_shared<Timeline>();
     timeline_->performer = Performer::executed;
-    timeline_->plan_json = to_json(full ? plan_ : act.context->plan);
+    timeline_->plan_json = to_json(full ? plan_ : scheduled.context->plan);
     timeline_->step_time = Duration::seconds(seconds);
   }
 
@@ -314,7 +316,7 @@ class Run {
       return std::move(result_);
     }
     if (options_.gather_weights)
-      own_.read_all(*script_.acts().front().context,
+      own_.read_all(*segments_.all().front().context,
                     [&](const auto& all) { result_.weights = gather(all, "weights", kept_type(plan_, "weights")); });
     collect_ranks(mine);
     result_.timeline = timeline_;
@@ -337,7 +339,7 @@ class Run {
   }
 
   const Plan& plan_;
-  const Script& script_;
+  const RunSegments& segments_;
   const RunOptions& options_;
   World& world_;
   Rendezvous gate_;                         ///< barrier of this process' ranks; the last to arrive then meets the other processes
@@ -348,7 +350,7 @@ class Run {
   std::atomic<std::int64_t> step_;
   std::atomic<Activity> activity_ = Activity::start;
   bool noted_ = false;                      ///< on_note was called already
-  const Act* last_act_ = nullptr;           ///< of the last finished step
+  const ScheduledSegment* last_segment_ = nullptr;  ///< of the last finished step
   std::int64_t finished_ = 0;               ///< steps after the last finished one; 0: this run finished none
   std::int64_t kept_ = 0;                   ///< steps of the last saved state
   std::atomic<bool> meets_again_ = false;   ///< between the two meetings of a step
@@ -372,9 +374,9 @@ RunResult run_script(const Plan& plan, const RunInput& in, const std::function<G
   require_vocabulary(plan, data.vocab_size());
   require_steps_left(options.resume, options.steps, options.evaluation);
   if (options.evaluation_data != nullptr) require_vocabulary(plan, options.evaluation_data->vocab_size());
-  const Script script(plan, graph_of, data, options);
-  if (!world.several()) world.place(script.mesh().world_size());
-  return Run(plan, script, options, world).train();
+  const RunSegments segments(plan, graph_of, data, options);
+  if (!world.several()) world.place(segments.mesh().world_size());
+  return Run(plan, segments, options, world).train();
 }
 
 }  // namespace

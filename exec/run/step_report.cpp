@@ -29,8 +29,8 @@ void add(SequenceScore& to, const SequenceScore& part) {
 
 }  // namespace
 
-StepReport collect_reports(const OwnRanks& ranks, const Act& act, Control& control, const ReportWanted& wanted) {
-  StepReport mine = own_report(ranks, *act.context, wanted.modules);
+StepReport collect_reports(const OwnRanks& ranks, const ScheduledSegment& scheduled, Control& control, const ReportWanted& wanted) {
+  StepReport mine = own_report(ranks, *scheduled.context, wanted.modules);
   mine.stop = !control.first() && wanted.stop && wanted.stop();
   StepReport sum;
   for (const Bytestring& bytes : control.gather(Packer().add(mine).take())) {

@@ -23,7 +23,7 @@ struct ReportWanted {
 };
 
 /// At process 0: the losses, from the first process that has them, and whether another process wants to stop. All processes call it.
-StepReport collect_reports(const OwnRanks& ranks, const Act& act, Control& control, const ReportWanted& wanted);
+StepReport collect_reports(const OwnRanks& ranks, const ScheduledSegment& scheduled, Control& control, const ReportWanted& wanted);
 
 /// The mean of the modules' losses. A weight of 0 leaves nothing to read it from.
 std::optional<double> mtp_loss(const StepReport& report, const MtpSpec& modules);

@@ -1,4 +1,4 @@
-#include "exec/run/script.hpp"
+#include "exec/run/run_segments.hpp"
 
 #include <algorithm>
 
@@ -37,42 +37,42 @@ std::int64_t other_tokens(const Plan& plan, const SavedState* resume) {
 
 }  // namespace
 
-Script::Script(const Plan& plan, const std::function<GraphOf(const Segment&)>& graph_of, const TokenSource& data,
-               const RunOptions& options) {
+RunSegments::RunSegments(const Plan& plan, const std::function<GraphOf(const Segment&)>& graph_of, const TokenSource& data,
+                         const RunOptions& options) {
   const bool evaluates = options.evaluation.every > 0 || options.only_evaluate > 0;
   require(!evaluates || options.evaluation_data != nullptr, "an evaluation without data");
   const auto training = training_of(plan, options);
   require(options.only_evaluate == 0 || (options.steps == 0 && options.resume == nullptr), "an evaluation that trains");
   for (const Segment& s : all_of(plan, training, options))
-    acts_.push_back({s, context(graph_of(s), s.kind == Segment::Kind::evaluate ? *options.evaluation_data : data)});
-  for (const Program& p : acts_.front().context->graph.programs) offloaded_.push_back(layout(p.stage));
+    segments_.push_back({s, context(graph_of(s), s.kind == Segment::Kind::evaluate ? *options.evaluation_data : data)});
+  for (const Program& p : segments_.front().context->graph.programs) offloaded_.push_back(layout(p.stage));
   const Segment& last = training.back();
   whole_ = {0, options.steps, 0, 1, last.first_sample + last.steps * last.global_batch_size, data_shape(plan).seq_length,
             other_tokens(plan, options.resume)};
 }
 
-const RunContext* Script::context(const GraphOf& of, const TokenSource& data) {
+const RunContext* RunSegments::context(const GraphOf& of, const TokenSource& data) {
   auto& place = contexts_[&of.graph];
   if (!place)
     place.reset(new RunContext{of.plan, of.graph, data, make_mesh(of.plan), orders(of.graph), input_slots(of.graph)});
   return place.get();
 }
 
-std::vector<const RunContext*> Script::contexts() const {
+std::vector<const RunContext*> RunSegments::contexts() const {
   std::vector<const RunContext*> all;
-  for (const Act& a : acts_)
+  for (const ScheduledSegment& a : segments_)
     if (std::find(all.begin(), all.end(), a.context) == all.end()) all.push_back(a.context);
   return all;
 }
 
-Bytes Script::arena_bytes(StageId stage) const {
+Bytes RunSegments::arena_bytes(StageId stage) const {
   Bytes most;
   for (const auto& [graph, context] : contexts_) most = std::max(most, graph->program(stage).memory.arena_bytes);
   return most;
 }
 
 /// An evaluation graph has no optimizer states. So the graph with the most offloaded tensors defines the layout.
-std::shared_ptr<const StateLayout> Script::layout(StageId stage) const {
+std::shared_ptr<const StateLayout> RunSegments::layout(StageId stage) const {
   std::shared_ptr<const StateLayout> most;
   for (const auto& [graph, context] : contexts_) {
     HostArena host(*graph, graph->program(stage));
@@ -82,22 +82,22 @@ std::shared_ptr<const StateLayout> Script::layout(StageId stage) const {
   return most;
 }
 
-Bytes Script::host_activation_bytes(StageId stage) const {
+Bytes RunSegments::host_activation_bytes(StageId stage) const {
   Bytes most;
   for (const auto& [graph, context] : contexts_) most = std::max(most, HostActivations(*graph, graph->program(stage)).bytes());
   return most;
 }
 
-std::size_t Script::state_bytes(StageId stage) const {
+std::size_t RunSegments::state_bytes(StageId stage) const {
   const auto offloaded = this->offloaded(stage);
   return static_cast<std::size_t>(offloaded ? offloaded->bytes() : arena_bytes(stage).count());
 }
 
-std::int64_t Script::tokens_after(std::int64_t samples) const {
-  return samples * acts_.front().context->plan.sequence_tokens() + whole_.other_tokens;
+std::int64_t RunSegments::tokens_after(std::int64_t samples) const {
+  return samples * segments_.front().context->plan.sequence_tokens() + whole_.other_tokens;
 }
 
-RunProgress Script::progress(const Segment& s, std::int64_t index) const {
+RunProgress RunSegments::progress(const Segment& s, std::int64_t index) const {
   RunProgress p = whole_;
   p.step = s.first_step + index;
   p.samples = s.first_sample + index * s.global_batch_size;

@@ -20,21 +20,21 @@ struct GraphOf {
 };
 
 /// A segment and the data that its ranks share.
-struct Act {
+struct ScheduledSegment {
   Segment segment;
   const RunContext* context;
 };
 
-class Script {
+class RunSegments {
  public:
-  /// Calls `graph_of` for every segment. The plan and graph that it returns must outlive the script.
-  Script(const Plan& plan, const std::function<GraphOf(const Segment&)>& graph_of, const TokenSource& data,
-         const RunOptions& options);
+  /// Calls `graph_of` for every segment. The plan and graph that it returns must outlive the segments.
+  RunSegments(const Plan& plan, const std::function<GraphOf(const Segment&)>& graph_of, const TokenSource& data,
+              const RunOptions& options);
 
-  const std::vector<Act>& acts() const { return acts_; }
+  const std::vector<ScheduledSegment>& all() const { return segments_; }
   /// Each task graph's context once, in order of first use.
   std::vector<const RunContext*> contexts() const;
-  const Mesh& mesh() const { return acts_.front().context->mesh; }
+  const Mesh& mesh() const { return segments_.front().context->mesh; }
   /// Arena size in bytes. All graphs of the run share one arena, so it is the largest that any needs.
   Bytes arena_bytes(StageId stage) const;
   /// The layout of offloaded states; nullptr: all states are in the arena.
@@ -54,7 +54,7 @@ class Script {
   std::map<const TaskGraph*, std::unique_ptr<const RunContext>> contexts_;
   std::shared_ptr<const StateLayout> layout(StageId stage) const;
 
-  std::vector<Act> acts_;
+  std::vector<ScheduledSegment> segments_;
   std::vector<std::shared_ptr<const StateLayout>> offloaded_;  ///< by stage
   RunProgress whole_;  ///< the whole run, before its first step
 };
