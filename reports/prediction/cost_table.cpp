@@ -400,6 +400,8 @@ void save_cost_table(const CostTable& table, const std::string& path) {
 CostTable load_cost_table(const std::string& path) {
   const nlohmann::json json = read_json(path);
   const Node root{json, path, ""};
+  if (!root.has("schema_version") || !root.has("entries"))
+    throw ConfigError(Problem{path, "", "", "is no cost table: it lacks \"schema_version\" or \"entries\"", "give a file that `tandem measure` wrote"});
   if (root.at("schema_version").whole(0) != kVersion) root.at("schema_version").refuse("only version 1 can be read");
   CostTable table;
   table.device = root.at("device").text();

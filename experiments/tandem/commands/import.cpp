@@ -99,6 +99,9 @@ std::optional<arguments::Table> table_for(const Options& o, std::string& text) {
   const bool object = toml || yaml || text[begin] == '{';
   if (!object && !arguments::looks_like_arguments(text)) {
     require_no_script(path, text);
+    if (text[begin] != '[')
+      throw ConfigError(Problem{path, "", "", "is no configuration that is known here: it is neither JSON nor has a framework's options",
+                                "give a config.json, or one of the files in docs/coming-from.md"});
     return std::nullopt;
   }
   if (!object) return arguments::table_of_options(text, path, o.wanted.cluster.empty() ? "" : generation_of(o.wanted.cluster));

@@ -48,6 +48,20 @@ const std::vector<std::pair<const char*, std::vector<AddCommand>>> kGroups = {
 
 constexpr std::size_t kLongestUsage = 1000;  // limit in bytes on a quoted argument with its problem
 
+/// Says which option or value the command does not have, and the nearest option.
+std::string unexpected(const CLI::App& command) {
+  const std::vector<std::string> words = command.remaining();
+  const auto option = std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.starts_with('-'); });
+  if (words.empty()) return "there is one value too many";
+  if (option == words.end()) return "\"" + shortened(words.front()) + "\" is one value too many";
+  const std::string name = option->substr(0, option->find('='));
+  std::vector<std::string> known;
+  for (const CLI::Option* o : command.get_options())
+    for (const std::string& long_name : o->get_lnames()) known.push_back("--" + long_name);
+  const std::string meant = nearest(name, known);
+  return shortened(name) + " is no option of this command" + (meant.empty() ? "" : ": did you mean " + meant + "?");
+}
+
 /// CLI11 also throws for --help and --version. These print to stdout and are no errors.
 ExitCode report(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
@@ -57,7 +71,9 @@ ExitCode report(const CLI::App& app, const CLI::ParseError& error) {
     return ExitCode::ok;
   }
   const std::vector<CLI::App*> given = app.get_subcommands();
-  print_error(without_middle(error.what(), kLongestUsage) + "; see tandem " + (given.empty() ? "" : given.front()->get_name() + " ") + "--help");
+  const bool is_extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  const std::string text = is_extra && !given.empty() ? unexpected(*given.front()) : error.what();
+  print_error(without_middle(text, kLongestUsage) + "; see tandem " + (given.empty() ? "" : given.front()->get_name() + " ") + "--help");
   return ExitCode::usage;
 }
 

@@ -163,6 +163,14 @@ TEST_CASE("a bad cost table is refused with the place of the mistake") {
   }
 }
 
+TEST_CASE("a file that is no cost table is refused as such, without a copy of its text") {
+  const TemporaryFile file;
+  for (const char* text : {R"({"model": {}, "cluster": {}})", R"({"schema_version": 1})", "[1]"}) {
+    file.write(text);
+    CHECK_THROWS_WITH(load_cost_table(file.path), file.path + ": is no cost table: it lacks \"schema_version\" or \"entries\"; give a file that `tandem measure` wrote");
+  }
+}
+
 TEST_CASE("the place of measured tables follows the environment") {
   ::setenv("TANDEM_MEASURED", "/somewhere", 1);
   CHECK(measured_table_path("cpu-host") == "/somewhere/cpu-host.json");

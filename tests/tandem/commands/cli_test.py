@@ -29,7 +29,10 @@ class CommandLine(WithFolder):
             self.assertIn(code, out)
 
     def test_a_bad_command_line_points_to_the_help_of_its_command(self):
-        self.assertTrue(run("simulate", "plan.json", "--jsn")[2].endswith("; see tandem simulate --help\n"))
+        self.assertEqual(run("simulate", "plan.json", "--jsn"),
+                         (2, "", "tandem: error: --jsn is no option of this command: did you mean --json?; see tandem simulate --help\n"))
+        self.assertIn(": --zzzz is no option of this command; see", run("simulate", "plan.json", "--zzzz=1")[2])
+        self.assertIn(': "other.json" is one value too many; see', run("simulate", "plan.json", "other.json")[2])
         self.assertEqual(run("simulat"), (2, "", 'tandem: error: "simulat" is no command: did you mean "simulate"?; see tandem --help\n'))
         self.assertIn("there are simulate, search", run("zzz")[2])
 

@@ -174,6 +174,11 @@ class Import(WithFolder):
             self.assertEqual((code, err.count("\n")), (3, 1), err)
             self.assertIn(said, err)
 
+    def test_a_text_that_is_neither_json_nor_options_is_refused_as_no_configuration(self):
+        code, out, err = run("import", self.folder.file("notes.txt", "hello world\n"))
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("notes.txt: is no configuration that is known here: it is neither JSON nor has a framework's options; give a config.json,", err)
+
     def test_a_preset_is_no_timeline_and_an_empty_file_no_configuration(self):
         empty = self.folder.file("empty.toml", "")
         for command, said in ((("compare", "llama3-8b", empty), "llama3-8b: is a model preset, and no timeline"),
