@@ -1,7 +1,6 @@
 #include "exec/checkpoint/rank_files.hpp"
 
 #include <map>
-#include <optional>
 
 #include "exec/checkpoint/folder.hpp"
 #include "exec/checkpoint/safetensors.hpp"

@@ -49,9 +49,8 @@ class Call {
     if (widened_ != nullptr) widened_->settle(i);
   }
   DType compute_type() const { return launch_.compute; }
-  /// Storage types of operands.
+  /// Storage type of an input.
   DType dtype_in(std::size_t i) const { return input(i).dtype; }
-  DType dtype_out(std::size_t i) const { return output(i).dtype; }
 
   const KernelContext& context() const { return launch_.context; }
   StepTable& table() const { return step_table(launch_.context); }

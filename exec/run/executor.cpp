@@ -1,7 +1,6 @@
 #include "exec/run/executor.hpp"
 
 #include <algorithm>
-#include <string_view>
 
 #include "models/base/error.hpp"
 

@@ -1,6 +1,5 @@
 #include "exec/tokenizer/precompiled.hpp"
 
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <optional>

@@ -1,6 +1,5 @@
 // Cases of the network alone (event queue and max-min sharing), without a plan.
 #include <cstdio>
-#include <numeric>
 #include <vector>
 
 #include "experiments/bench/bars.hpp"

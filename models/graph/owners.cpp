@@ -1,8 +1,6 @@
 #include "models/graph/owners.hpp"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
 
 namespace tandem {
 namespace {

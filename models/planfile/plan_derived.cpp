@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "models/planfile/plan_steps.hpp"
 #include "models/planfile/stage_split.hpp"

@@ -2,7 +2,6 @@
 // were taken away to compare should not have to lose their sizes.
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "models/fields/plan_fields.hpp"

@@ -1,5 +1,4 @@
 #include <map>
-#include <set>
 #include <utility>
 
 #include "reports/compare/joined_times.hpp"

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <tuple>
-#include <utility>
 #include <variant>
 
 #include "models/base/error.hpp"
@@ -12,7 +11,6 @@
 namespace tandem {
 
 namespace {
-
 
 std::string group_name(const Op& op) {
   const auto* collective = std::get_if<Collective>(&op);

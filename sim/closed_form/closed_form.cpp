@@ -1,6 +1,5 @@
 #include "sim/closed_form/closed_form.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "models/planfile/stage_split.hpp"

@@ -99,13 +99,6 @@ std::vector<double> dimensions(const Op& op) {
   return out;
 }
 
-Op resized(const Op& op, const std::vector<double>& dims) {
-  Op out = op;
-  std::size_t i = 0;
-  visit_dimensions(out, [&](std::int64_t& d) { d = std::llround(dims[i++]); });
-  return out;
-}
-
 CostFit::CostFit(const std::vector<CostSample>& samples) {
   require(!samples.empty(), "a cost formula needs a sample");
   std::vector<std::vector<double>> rows;

@@ -10,9 +10,6 @@ namespace tandem::sim {
 /// Dimensions of an operation: the numbers that its cost depends on.
 std::vector<double> dimensions(const Op& op);
 
-/// Returns the operation with other dimensions, rounded to whole numbers.
-Op resized(const Op& op, const std::vector<double>& dims);
-
 /// seconds = c0 + c1 m + c2 n + ... + c7 m n k + c8 flops + c9 vector flops + c10 bytes, no coefficient negative. The terms are a
 /// call's fixed cost, nested loops, and the rates of large operations, so that it also holds beyond the samples.
 class CostFit {

@@ -1,6 +1,5 @@
 #include "sim/network/communications.hpp"
 
-#include <algorithm>
 #include <map>
 #include <tuple>
 

@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
 #include <tuple>
 
 #include "sim/network/merged_links.hpp"

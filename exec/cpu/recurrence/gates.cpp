@@ -1,5 +1,4 @@
 // RMS norms with a SiLU gate, and sigmoid gates. Rows are shared among threads, gradients of weights by columns.
-#include <type_traits>
 
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/root_mean.hpp"

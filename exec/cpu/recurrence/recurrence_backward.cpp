@@ -1,6 +1,5 @@
 // The backward pass of a recurrence. It computes the states before all chunks again, then goes through the chunks from the last to
 // the first with the gradient of the state behind each. Threads share sequences and key heads.
-#include <numeric>
 #include <vector>
 
 #include "exec/cpu/kernels.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "models/base/error.hpp"
 #include "models/base/text.hpp"

@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "exec/process/gloo_carrier.hpp"
 #include "exec/process/launch.hpp"
