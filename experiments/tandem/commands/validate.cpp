@@ -27,7 +27,7 @@ namespace tandem::program {
 namespace {
 
 constexpr const char* kFooter =
-    "Grades A and B are judged, C is printed apart. The means over sets give each set one vote, whatever its size. "
+    "A record's grade says how far it can be trusted: A and B are judged, C is printed apart. The means over sets give each set one vote, whatever its size. "
     "What the columns mean: experiments/tandem/validation/README.md.";
 
 struct Options {
