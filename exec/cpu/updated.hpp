@@ -1,5 +1,5 @@
 #pragma once
-// The operands that an optimizer changes, processed stretch by stretch.
+// The operands that an optimizer changes, processed range by range.
 
 #include "exec/cpu/split.hpp"
 #include "exec/cpu/staged.hpp"
@@ -7,10 +7,10 @@
 
 namespace tandem::exec::cpu {
 
-/// Calls body(operands, first, count) for stretches of a piece that fit into a cache together with all other operands. Each
+/// Calls body(operands, first, count) for ranges of a piece that fit into a cache together with all other operands. Each
 /// thread's range has its own operands.
 template <class Make, class F>
-void each_stretch(const Call& call, const PieceRow& piece, Make make, F body) {
+void each_range(const Call& call, const PieceRow& piece, Make make, F body) {
   constexpr std::int64_t most = 4096;
   call.team().split(piece.count, std::min(most, call.team().element_grain()), [&](std::int64_t begin, std::int64_t end) {
     auto operands = make();
@@ -28,18 +28,18 @@ class Moment {
 
   T* get(const PieceRow& piece, std::int64_t first, std::int64_t n) {
     piece_ = &piece, first_ = first, count_ = n;
-    return values_ = staged_.get(stretch());
+    return values_ = staged_.get(range());
   }
   /// Stores the values from get().
   void put() {
     const Tensor& t = call_.output(output_);
     if (t.dtype == kTypeOf<T>) return;
     const Rounding random(call_.context().seed, call_.table().step, *piece_, what_);
-    cpu::put(values_, stretch(), stochastic_ ? &random : nullptr, first_);
+    cpu::put(values_, range(), stochastic_ ? &random : nullptr, first_);
   }
 
  private:
-  Elements stretch() const {
+  Elements range() const {
     const std::int64_t at = what_ == Rounding::Of::exp_avg_sq ? piece_->second() : piece_->state;
     return {call_.output(output_), at + first_, count_};
   }
@@ -93,7 +93,7 @@ class Updated {
   std::int64_t first_ = 0, count_ = 0;
 };
 
-/// Moves a stretch of weights by sign_step against the sign of its gradient.
+/// Moves a range of weights by sign_step against the sign of its gradient.
 template <class T>
 void step_by_sign(const PieceRow& piece, const Elements& gradients, Staged<T>& gradient, Updated<T>& weights) {
   const T* g = gradient.get(gradients);

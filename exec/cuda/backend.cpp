@@ -15,7 +15,7 @@
 #include "exec/cuda/launch.hpp"
 #include "exec/cuda/step_graph.hpp"
 #include "exec/device/cuda.hpp"
-#include "exec/device/stretches.hpp"
+#include "exec/device/piece_ranges.hpp"
 
 namespace tandem::exec {
 namespace cuda {
@@ -134,10 +134,10 @@ class CudaBackend final : public Backend {
 
   /// Copies the rows to the device, where they stay until the next load_pieces().
   device::Pieces pieces_of(std::span<const PieceRow> rows) {
-    const auto stretches = device::stretches_of(rows);
-    const auto rows_at = on_device(std::as_bytes(rows)), stretches_at = on_device(std::as_bytes(std::span(stretches)));
-    return {reinterpret_cast<const PieceRow*>(rows_at), reinterpret_cast<const device::Stretch*>(stretches_at),
-            static_cast<std::int64_t>(stretches.size()), device::end_of_states(rows), device::end_of_parameters(rows),
+    const auto ranges = device::piece_ranges(rows);
+    const auto rows_at = on_device(std::as_bytes(rows)), ranges_at = on_device(std::as_bytes(std::span(ranges)));
+    return {reinterpret_cast<const PieceRow*>(rows_at), reinterpret_cast<const device::PieceRange*>(ranges_at),
+            static_cast<std::int64_t>(ranges.size()), device::end_of_states(rows), device::end_of_parameters(rows),
             device::end_of_squares(rows), host_rows_.emplace_back(rows.begin(), rows.end())};
   }
   const std::byte* on_device(std::span<const std::byte> bytes) {

@@ -21,7 +21,7 @@ TANDEM_HD inline double exact_root(std::int64_t* words) {
 
 inline constexpr std::int64_t kRunBlocks = 1056;  ///< blocks of kernels that work on runs: eight per multiprocessor of an H100
 
-/// Consecutive stretches of one piece: its elements [first, first + count).
+/// Consecutive ranges of one piece: its elements [first, first + count).
 struct Run {
   const PieceRow& piece;
   std::int64_t first, count;
@@ -34,9 +34,9 @@ template <class Block, class F>
 TANDEM_HD inline void each_run(Block& block, const Pieces& pieces, F body) {
   const std::int64_t blocks = run_blocks(pieces), end = pieces.count * (block.index() + 1) / blocks;
   for (std::int64_t s = pieces.count * block.index() / blocks, next = s; s < end; s = next) {
-    const Stretch first = pieces.stretches[s];
+    const PieceRange first = pieces.ranges[s];
     std::int64_t count = 0;
-    for (; next < end && pieces.stretches[next].piece == first.piece; ++next) count += pieces.stretches[next].count;
+    for (; next < end && pieces.ranges[next].piece == first.piece; ++next) count += pieces.ranges[next].count;
     body(Run{pieces.rows[first.piece], first.first, count});
   }
 }

@@ -48,7 +48,7 @@ struct NormSumKernel {
   std::int64_t* sum;
 
   static constexpr int kTeam = 4, kTeams = kThreads / kTeam;     ///< threads per block of 64 elements
-  static constexpr std::int64_t kBlocks = 32;                    ///< blocks of 64 elements per stretch
+  static constexpr std::int64_t kBlocks = 32;                    ///< blocks of 64 elements per range
   static constexpr std::int64_t kGrid = 1056;                    ///< eight per multiprocessor of an H100
   TANDEM_HD std::int64_t blocks() const { return pieces.count < kGrid ? pieces.count : kGrid; }
   Grid grid() const { return {blocks(), sizeof(ExactWindow) * kTeams + sizeof(std::int64_t) * kExactWords}; }
@@ -83,13 +83,13 @@ struct NormSumKernel {
     std::int64_t first, count;
   };
   TANDEM_HD Part part_of(std::int64_t item) const {
-    const Stretch stretch = pieces.stretches[item / kBlocks];
-    const PieceRow& piece = pieces.rows[stretch.piece];
+    const PieceRange range = pieces.ranges[item / kBlocks];
+    const PieceRow& piece = pieces.rows[range.piece];
     if (!piece.counted) return {0, 0};
-    const std::int64_t flat = piece.flat + stretch.first, last = flat + stretch.count;
+    const std::int64_t flat = piece.flat + range.first, last = flat + range.count;
     const std::int64_t begin = (flat / kNormBlock + item % kBlocks) * kNormBlock, end = begin + kNormBlock;
     const std::int64_t from = begin > flat ? begin : flat, to = end < last ? end : last;
-    return {piece.gradient + stretch.first + from - flat, to - from};
+    return {piece.gradient + range.first + from - flat, to - from};
   }
   /// Sums 16 lanes, four per thread, in pairs: upper half onto lower half until one is left.
   template <class Team>

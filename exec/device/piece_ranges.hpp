@@ -1,5 +1,5 @@
 #pragma once
-// Cuts parameter pieces into stretches, each for one block of threads.
+// Cuts parameter pieces into ranges, each for one block of threads.
 
 #include <span>
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace tandem::exec::device {
 
-inline constexpr std::int64_t kStretch = 2048;  ///< largest number of elements: 32 blocks of a norm
+inline constexpr std::int64_t kRangeElements = 2048;  ///< largest number of elements: 32 blocks of a norm
 
-/// The stretches, ascending.
-std::vector<Stretch> stretches_of(std::span<const PieceRow> rows);
+/// The ranges, ascending.
+std::vector<PieceRange> piece_ranges(std::span<const PieceRow> rows);
 
 /// End of the pieces in the states, in elements.
 std::int64_t end_of_states(std::span<const PieceRow> rows);

@@ -1,5 +1,5 @@
 #pragma once
-// Optimizer updates: gradients to new weights, over stretches of the rank's parameter pieces.
+// Optimizer updates: gradients to new weights, over ranges of the rank's parameter pieces.
 
 #include "exec/backend/step_table.hpp"
 #include "exec/device/pieces.hpp"
@@ -43,16 +43,16 @@ struct Places {
         second(state - piece.unsquared) {}
 };
 
-/// Calls body(lanes, places) for the elements of a block's stretch. Takes several at a time if `may` and if all operands reach
+/// Calls body(lanes, places) for the elements of a block's range. Takes several at a time if `may` and if all operands reach
 /// 16-byte alignment together.
 template <int N, class Block, class F>
-TANDEM_HD inline void each_of_stretch(Block& block, const Pieces& pieces, bool may, F body) {
-  const Stretch stretch = pieces.stretches[block.index()];
-  const PieceRow& piece = pieces.rows[stretch.piece];
-  const Places first(piece, stretch.first);
+TANDEM_HD inline void each_of_range(Block& block, const Pieces& pieces, bool may, F body) {
+  const PieceRange range = pieces.ranges[block.index()];
+  const PieceRow& piece = pieces.rows[range.piece];
+  const Places first(piece, range.first);
   const bool together =
       (first.state - first.weight) % N == 0 && (first.state - first.gradient) % N == 0 && piece.unsquared % N == 0;
-  const Span<N> span(first.state, stretch.count, may && together);
+  const Span<N> span(first.state, range.count, may && together);
   if (span.pieces > 0)
     block.each(span.pieces, [&](std::int64_t k) { body(Lanes<N>{}, piece, Places(piece, span.piece(k) - piece.state)); });
   if (span.singles() > 0)
@@ -104,7 +104,7 @@ struct AdamWKernel {
     if (table->found_nonfinite) return;
     const AdamWStep<A> step(op, *table);
     const bool may = are_aligned(kLanes<S>, gradients, weights) && are_aligned(kLanes<S>, exp_avg, exp_avg_sq, master);
-    each_of_stretch<kLanes<S>>(block, pieces, may, [&](auto lanes, const PieceRow& piece, const Places& at) {
+    each_of_range<kLanes<S>>(block, pieces, may, [&](auto lanes, const PieceRow& piece, const Places& at) {
       constexpr int n = decltype(lanes)::n;
       if (piece.matrices.any()) return;
       const UpdatedWeights updates{weights, master, random, table->step};
@@ -144,7 +144,7 @@ struct SgdKernel {
     if (table->found_nonfinite) return;
     const A clip = static_cast<A>(table->clip_coefficient), rate = static_cast<A>(table->learning_rate);
     const bool may = are_aligned(kLanes<S>, gradients, weights, buffer, master);
-    each_of_stretch<kLanes<S>>(block, pieces, may, [&](auto lanes, const PieceRow& piece, const Places& at) {
+    each_of_range<kLanes<S>>(block, pieces, may, [&](auto lanes, const PieceRow& piece, const Places& at) {
       constexpr int n = decltype(lanes)::n;
       const UpdatedWeights updates{weights, master, random, table->step};
       if (piece.sign_step >= 0) return updates.template step_by_sign<S, n>(gradients, piece, at);

@@ -4,13 +4,13 @@ namespace tandem::exec {
 namespace {
 
 /// Local elements [first, first + count) of a parameter. `at`: index of the first one in a buffer.
-struct Stretch {
+struct FlatRange {
   const Param* param;
   std::int64_t first, count, at;
 };
 
-/// Splits a stretch into blocks: the rest of its first row, whole rows, the beginning of its last row.
-void add_blocks(const Stretch& s, const RankState& rank, std::vector<HeldBlock>& out) {
+/// Splits a range into blocks: the rest of its first row, whole rows, the beginning of its last row.
+void add_blocks(const FlatRange& s, const RankState& rank, std::vector<HeldBlock>& out) {
   const Param& p = *s.param;
   const ShareMap map = share_map(p, rank);
   for (std::int64_t i = s.first; i < s.first + s.count;) {
@@ -26,7 +26,7 @@ void add_blocks(const Stretch& s, const RankState& rank, std::vector<HeldBlock>&
 constexpr std::string_view kSquares = "exp_avg_sq";
 bool lacks(const ParamPiece& p, std::string_view name) { return name == kSquares && p.param->matrices.any(); }
 
-Stretch stretch_of(const ParamPiece& p, std::string_view name) {
+FlatRange flat_range(const ParamPiece& p, std::string_view name) {
   const std::int64_t state = name == kSquares ? p.state - p.unsquared : p.state;
   return {p.param, p.first, p.count, name == "gradients" ? p.gradient : name == "weights" ? p.weight : state};
 }
@@ -48,7 +48,7 @@ std::vector<HeldBlock> held_blocks(const RankState& rank, std::string_view name)
     return blocks;
   }
   for (const ParamPiece& p : param_pieces(*rank.program, rank.seat, name == "weights"))
-    if (!lacks(p, name)) add_blocks(stretch_of(p, name), rank, blocks);
+    if (!lacks(p, name)) add_blocks(flat_range(p, name), rank, blocks);
   return blocks;
 }
 
@@ -57,7 +57,7 @@ std::vector<HeldBlock> counted_blocks(const RankState& rank, std::string_view na
   seat.norm_over_world = true;
   std::vector<HeldBlock> blocks;
   for (const ParamPiece& p : param_pieces(*rank.program, seat, name == "weights"))
-    if (p.counted && !lacks(p, name)) add_blocks(stretch_of(p, name), rank, blocks);
+    if (p.counted && !lacks(p, name)) add_blocks(flat_range(p, name), rank, blocks);
   return blocks;
 }
 

@@ -13,7 +13,7 @@
 #include "exec/cpu/backend.hpp"
 #include "exec/device/fault_text.hpp"
 #include "exec/device/works/product_parts.hpp"
-#include "exec/device/stretches.hpp"
+#include "exec/device/piece_ranges.hpp"
 #include "exec/device/works/work.hpp"
 #include "tests/emulated/perform.hpp"
 
@@ -144,11 +144,11 @@ class EmulatedBackend final : public exec::ForwardingBackend {
  private:
   struct Kept {
     std::vector<exec::PieceRow> rows;
-    std::vector<device::Stretch> stretches;
+    std::vector<device::PieceRange> ranges;
   };
   device::Pieces pieces_of(std::span<const exec::PieceRow> rows) {
-    const Kept& k = kept_.emplace_back(Kept{{rows.begin(), rows.end()}, device::stretches_of(rows)});
-    return {k.rows.data(), k.stretches.data(), static_cast<std::int64_t>(k.stretches.size()), device::end_of_states(rows),
+    const Kept& k = kept_.emplace_back(Kept{{rows.begin(), rows.end()}, device::piece_ranges(rows)});
+    return {k.rows.data(), k.ranges.data(), static_cast<std::int64_t>(k.ranges.size()), device::end_of_states(rows),
             device::end_of_parameters(rows), device::end_of_squares(rows), k.rows};
   }
 

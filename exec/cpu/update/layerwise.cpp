@@ -52,15 +52,15 @@ struct Terms {
   T gradient(T w, T g, T v) const { return g / denominator(v) + decay * w; }
 };
 
-// A stretch of a parameter piece, in the operands of either operation.
+// A range of a parameter piece, in the operands of either operation.
 template <class T>
 struct Piece {
   const PieceRow& piece;
-  Stretch stretch;
+  ElementRange range;
   const T *gradient, *weight;
   T factor;  // on the gradient
 
-  std::int64_t count() const { return stretch.end - stretch.first; }
+  std::int64_t count() const { return range.end - range.first; }
 };
 
 template <class T>
@@ -77,7 +77,7 @@ template <class T>
 void add_norms(const LayerwiseMoments& op, const Terms<T>& terms, const Piece<T>& at, const T* m, const T* v,
                std::array<ExactSum, 3>& sums) {
   const auto add = [&](std::size_t of, auto value) {
-    add_squares(at.piece, at.stretch, sums[of], [&](std::int64_t i) { return value(i - at.stretch.first); });
+    add_squares(at.piece, at.range, sums[of], [&](std::int64_t i) { return value(i - at.range.first); });
   };
   add(0, [&](std::int64_t i) { return at.weight[i]; });
   add(1, [&](std::int64_t i) { return terms.momentum(at.weight[i], m[i], v[i]); });
@@ -110,7 +110,7 @@ void apply(const LayerwiseApply& op, const Terms<T>& terms, const Factors<T>& fa
   });
 }
 
-// A thread's operands while it processes its stretches.
+// A thread's operands while it processes its ranges.
 template <class T>
 struct ApplyOperands {
   Updated<T> weights;
@@ -146,7 +146,7 @@ void compute(const LayerwiseMoments& op, Call& call) {
     const auto factor = static_cast<T>(gradient_factor(op, table, gradient_sums, p));
     std::array<ExactSum, 3> squares;
     std::mutex mutex;
-    each_blocks(call, p, [&](const Stretch& of) {
+    each_blocks(call, p, [&](const ElementRange& of) {
       Moment<T> exp_avg(call, op, 0, Rounding::Of::exp_avg), exp_avg_sq(call, op, 1, Rounding::Of::exp_avg_sq);
       Staged<T> gradients, weights;
       const std::int64_t first = of.first, n = of.end - first;
@@ -177,7 +177,7 @@ void compute(const LayerwiseApply& op, Call& call) {
     const auto factor = static_cast<T>(gradient_factor(op, table, gradient_sums, p));
     const Factors<T> factors(op, sums, p, table.learning_rate);
     const auto make = [&] { return ApplyOperands<T>{{call, op, {0, op.master ? 1 : -1}}, {}, {}, {}}; };
-    each_stretch(call, p, make, [&](ApplyOperands<T>& of, std::int64_t first, std::int64_t n) {
+    each_range(call, p, make, [&](ApplyOperands<T>& of, std::int64_t first, std::int64_t n) {
       const Elements gradients{call.input(0), p.gradient + first, n};
       if (p.sign_step >= 0) return step_by_sign(p, gradients, of.gradients, of.weights);
       T* weight = of.weights.get(p, first, n);

@@ -24,7 +24,7 @@ struct AdamWState {
   T *weight, *exp_avg, *exp_avg_sq;
 };
 
-// A thread's operands while it processes its stretches.
+// A thread's operands while it processes its ranges.
 template <class T>
 struct AdamWOperands {
   Updated<T> weights;
@@ -92,7 +92,7 @@ void compute(const AdamW& op, Call& call) {
   for (const PieceRow& p : call.pieces()) {
     if (p.matrices.any()) continue;
     require(p.second() + p.count <= op.elements, "a parameter lies beyond the optimizer's states");
-    each_stretch(call, p, make, [&](AdamWOperands<T>& of, std::int64_t first, std::int64_t n) {
+    each_range(call, p, make, [&](AdamWOperands<T>& of, std::int64_t first, std::int64_t n) {
       auto& [weights, exp_avg, exp_avg_sq, gradient] = of;
       if (p.sign_step >= 0) return step_by_sign(p, {call.input(0), p.gradient + first, n}, gradient, weights);
       const AdamWState<T> at{gradient.get({call.input(0), p.gradient + first, n}), weights.get(p, first, n),
@@ -119,7 +119,7 @@ void compute(const Sgd& op, Call& call) {
   for (const PieceRow& p : call.pieces()) {
     require(p.state + p.count <= op.elements, "a parameter lies beyond the optimizer's states");
     const T decay = p.decay ? static_cast<T>(op.weight_decay) : T{0};
-    each_stretch(call, p, make, [&](SgdOperands<T>& of, std::int64_t first, std::int64_t n) {
+    each_range(call, p, make, [&](SgdOperands<T>& of, std::int64_t first, std::int64_t n) {
       auto& [weights, buffers, gradient] = of;
       if (p.sign_step >= 0) return step_by_sign(p, {call.input(0), p.gradient + first, n}, gradient, weights);
       const T* g = gradient.get({call.input(0), p.gradient + first, n});

@@ -8,7 +8,7 @@ namespace {
 
 using Kind = Operand::Kind;
 
-constexpr std::int64_t kCount = 10'000;  // more than one stretch
+constexpr std::int64_t kCount = 10'000;  // more than one range
 
 Param parameter() {
   Param p;

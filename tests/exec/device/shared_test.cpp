@@ -4,7 +4,7 @@
 #include "exec/cpu/exact_sum.hpp"
 #include "exec/data/random.hpp"
 #include "exec/device/norm_sum.hpp"
-#include "exec/device/stretches.hpp"
+#include "exec/device/piece_ranges.hpp"
 #include "exec/shared/philox.hpp"
 #include "tests/catch.hpp"
 
@@ -53,14 +53,14 @@ TEST_CASE("words of terms that are added in any order are those of the CPU's exa
   CHECK(std::equal(words.begin(), words.end(), expected.words().begin()));
 }
 
-TEST_CASE("stretches hold every element once, and are cut only where blocks of a norm end") {
+TEST_CASE("ranges hold every element once, and are cut only where blocks of a norm end") {
   const std::vector<PieceRow> rows{piece(0, 5000), piece(5000, 1), piece(5001, 0), piece(5001, 4096), piece(9097, 130)};
-  const auto all = device::stretches_of(rows);
+  const auto all = device::piece_ranges(rows);
   std::vector<std::int64_t> next(rows.size(), 0);
-  for (const device::Stretch& s : all) {
+  for (const device::PieceRange& s : all) {
     const auto p = static_cast<std::size_t>(s.piece);
     CHECK(s.first == next[p]);
-    CHECK((s.count > 0 && s.count <= device::kStretch));
+    CHECK((s.count > 0 && s.count <= device::kRangeElements));
     next[p] += s.count;
     CHECK((next[p] == rows[p].count || (rows[p].flat + next[p]) % device::kNormBlock == 0));
     const std::int64_t flat = rows[p].flat + s.first, last = flat + s.count - 1;
