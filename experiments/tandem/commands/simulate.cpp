@@ -89,9 +89,9 @@ void add_simulate(CLI::App& app, ExitCode& exit) {
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->add_flag("--allow-oversize", o->allow_oversize, "exit 0 even when the plan does not fit the memory");
   command->option_defaults()->group("Files to write");
-  command->add_option("--timeline", o->timeline, "times of every task, for compare, report and plot_timeline.py")->type_name("FILE");
+  command->add_option("--timeline", o->timeline, "times of every task, for compare, report and reports/plot_timeline.py")->type_name("FILE");
   command->add_option("--trace", o->trace, "Chrome trace of the step, for Perfetto")->type_name("FILE");
-  command->add_option("--memory", o->memory, "memory over time, for plot_memory.py")->type_name("FILE");
+  command->add_option("--memory", o->memory, "memory over time, for reports/plot_memory.py")->type_name("FILE");
   command->option_defaults()->group("What the prediction rests on");
   add_cost_table(*command, o->cost_table, "");
   command->add_option("--perturb", o->perturb,

@@ -250,7 +250,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->add_option("--metrics", o->metrics, "write a JSON line after every step and evaluation: step, loss, perplexity, tokens_per_s, model_flops_per_s_per_device, remaining_s ...; --resume keeps the lines of the steps behind it")->type_name("FILE");
   command->add_option("--trace", o->trace, "write a Chrome trace of one step for Perfetto")->type_name("FILE");
-  command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py")->type_name("FILE");
+  command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare, report and reports/plot_timeline.py")->type_name("FILE");
   command->add_option("--timeline-step", o->timeline_step, "the step to record, counted from 0 [the last]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}));
   command->option_defaults()->group("Devices and processes");
