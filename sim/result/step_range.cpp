@@ -155,7 +155,7 @@ Unseen unseen(const ErrorBook& book, const RangeQuestion& q) {
   return out;
 }
 
-/// What is known of a prediction's error: errors or, without any, a default range.
+/// What is known of a prediction's error: errors of earlier predictions or, without any, a default range.
 struct Evidence {
   std::vector<WeightedError> errors;  ///< ascending
   double wider = 1;
