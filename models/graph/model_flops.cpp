@@ -16,9 +16,6 @@ bool forward_product(const Op& op) {
                     op);
 }
 
-/// Whether a task computes logits of one chunk of a loss (training.loss_chunks). They are in the backward pass, and computed once.
-bool of_loss_chunk(const Task& task) { return task.name.starts_with("chunk") && task.name.ends_with("_logits"); }
-
 bool of_experts(const Op& op) { return std::holds_alternative<GroupedMatMul>(op) || std::holds_alternative<GroupedWeightGrad>(op); }
 
 /// Gradients of both products of the forward pass are two products each.
@@ -37,7 +34,7 @@ ExpertRows expert_rows(const TaskGraph& graph) {
 }
 
 Flops model_flops(const Task& task, Phase phase, const ExpertRows& rows) {
-  const bool again = phase != Phase::forward && forward_product(task.op) && !of_loss_chunk(task);
+  const bool again = phase != Phase::forward && forward_product(task.op) && !task.repeats_none;
   if (phase == Phase::recompute || again) return Flops(0);
   const Flops all = matrix_flops(task.op);
   if (of_experts(task.op) && rows.asked < rows.room)

@@ -14,7 +14,7 @@ struct ExpertRows {
 ExpertRows expert_rows(const TaskGraph& graph);
 
 /// Matrix FLOPs of a task in an instance of `phase`, without recomputation: of blocks, of forward
-/// products in a backward pass (selective recomputation; but a loss in chunks has its logits only there), and of
+/// products in a backward pass (selective recomputation) unless they repeat none (logits of a loss in chunks), and of
 /// the scores in flash attention's backward kernel, where the other four products are gradients (arXiv 2205.14135
 /// section 3.1). Products of experts count the rows that the router asks for, up to the capacity if tokens spread
 /// evenly. Empty places of a large capacity do not count, nor tokens that a small one drops. The result never

@@ -56,6 +56,7 @@ struct Task {
   std::vector<Operand> outputs;
   std::vector<std::uint16_t> deps;  ///< earlier tasks of the same template (other streams, and memory reuse)
   std::uint32_t host_operations = 1;  ///< host operations that issue it under the plan's stack (models/lowering/task_launches)
+  bool repeats_none = false;        ///< a product of the forward pass that no forward template computes, so model FLOPs count it
 };
 
 /// A block of memory that a template's operands refer to. Slot 0 of every template is scratch, planned inside the template.

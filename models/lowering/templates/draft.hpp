@@ -44,6 +44,7 @@ struct Draft {
   std::vector<std::int32_t> after;    ///< ids of earlier tasks that it waits for, even without shared memory
   std::vector<Value> held{};          ///< scratch allocated while it runs but never touched: a framework's temporaries
   std::vector<Value> held_ahead{};    ///< likewise, but freed before its outputs are allocated
+  bool repeats_none = false;          ///< a product of the forward pass that no forward template computes
 };
 
 struct DraftTemplate {

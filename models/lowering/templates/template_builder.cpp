@@ -86,6 +86,7 @@ void Layout::take(std::size_t task) {
     scratch_[static_cast<std::size_t>(v.scratch)].ahead = true;
   }
   tasks_.push_back({std::move(d.name), d.op, d.dtype, d.stream, {}, {}, {}});
+  tasks_.back().repeats_none = d.repeats_none;
   ended_.emplace_back(t_.drafts.size(), false);
   find_ended(task);
   order_after_conflicts(task);

@@ -35,6 +35,8 @@ class TemplateBuilder {
   bool in_pieces() const { return in_pieces_; }
   /// Lets product `task` compute in the activations' type, despite products_in.
   void keep_wide(std::uint16_t task) { draft_.drafts[task].dtype = draft_.compute; }
+  /// Says that product `task` of this backward template repeats none of a forward template.
+  void repeats_none(std::uint16_t task) { draft_.drafts[task].repeats_none = true; }
 
   std::uint16_t slot(std::string name, MemoryKind kind);
   /// All of slot `s`, `elements` long.

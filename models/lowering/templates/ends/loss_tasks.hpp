@@ -37,7 +37,8 @@ class LossTasks {
     std::vector<Value> in{gathered ? n : tensor_gather(b_, s_, n, name + "final_norm"), output_};
     const bool bias = bias_.elements > 0;
     if (bias) in.push_back(bias_);
-    b_.add(name + "logits", MatMul{s_.tokens, s_.vocab_rows, s_.hidden, false, true, bias}, std::move(in), {own});
+    const auto product = b_.add(name + "logits", MatMul{s_.tokens, s_.vocab_rows, s_.hidden, false, true, bias}, std::move(in), {own});
+    if (in_chunks(s_)) b_.repeats_none(product);
     if (s_.logit_scale != 1) b_.add(name + "logit_scale", logit_scale(own), {own}, {own});
     if (s_.gathers_logits()) gather_logits(name, own, logits);
     if (s_.logit_soft_cap > 0) b_.add(name + "logit_cap", SoftCap{logits.elements, s_.logit_soft_cap}, {logits}, {logits});
