@@ -60,6 +60,7 @@ struct WideTensors {
   bool statistics = false;          ///< of norms (mean, 1/std) and of attention without a score matrix (log of the sums)
   bool loss_sums = false;           ///< of a vocabulary: maxima, sums of exponentials, and what ranks exchange of them
   bool router = false;              ///< logits, probabilities and weights of a router, and their gradients
+  bool chunk_gradients = false;     ///< of a loss in chunks: where the gradients of the chunks' states are collected
   bool parameter_gradient = false;  ///< of one micro-batch, before it is added: in the type of the accumulated gradient
 };
 

@@ -220,10 +220,11 @@ void read(const json& entry, const List& list, GraphsEntry& out) {
 }
 
 void read(const json& entry, const List& list, WideEntry& out) {
-  read_frame(entry, {"statistics", "loss_sums", "router", "parameter_gradient"}, {}, list, out);
+  read_frame(entry, {"statistics", "loss_sums", "router", "parameter_gradient"}, {"chunk_gradients"}, list, out);
   out.of.statistics = flag(entry["statistics"], "statistics", list);
   out.of.loss_sums = flag(entry["loss_sums"], "loss_sums", list);
   out.of.router = flag(entry["router"], "router", list);
+  out.of.chunk_gradients = flag(entry.value("chunk_gradients", json(false)), "chunk_gradients", list);
   out.of.parameter_gradient = flag(entry["parameter_gradient"], "parameter_gradient", list);
 }
 

@@ -62,6 +62,26 @@ TEST_CASE("a loss in chunks has the products of a loss of all tokens, and a part
     CHECK(std::any_of(loss.tasks.begin(), loss.tasks.end(), [&](const Task& t) { return t.name == task; }));
 }
 
+TEST_CASE("a framework may collect the gradients of all chunks' states in fp32, and casts them behind the last") {
+  MemoryCase c;
+  c.seq = 512;
+  Plan plan = c.plan();
+  plan.training.loss_chunks = 4;
+  const TaskGraph narrow = lower(plan);
+  plan.stack.facts.wide_tensors.chunk_gradients = true;
+  const TaskGraph wide = lower(plan);
+  CHECK_NOTHROW(wide.check());
+  const Template &plain = template_of(narrow, "head_backward"), &collects = template_of(wide, "head_backward");
+  CHECK(collects.tasks.size() == plain.tasks.size() + 5);  // a cast of each chunk, and one of all
+  const std::int64_t states = c.batch * c.seq * c.hidden;
+  const auto bytes = [](const Template& t) {
+    std::int64_t sum = 0;
+    for (const ScratchTensor& s : t.scratch) sum += s.bytes.count();
+    return sum;
+  };
+  CHECK(bytes(collects) == bytes(plain) + 4 * states + 2 * states);  // all in fp32, and chunks in bf16 beside the whole cast
+}
+
 TEST_CASE("a loss in chunks that does not divide the tokens, or beside modules, is refused by name") {
   const auto refused = [](const std::string& model, const std::string& training) {
     std::vector<std::string> out;

@@ -26,14 +26,16 @@ class HeadBackward {
 
  private:
   /// A chunk's logits, loss, gradients of its states and its part of the output matrix' gradient, then the next chunk's
-  /// (pytorch/torchtitan b5bcd76c6: torchtitan/components/loss.py, ChunkedLossWrapper).
+  /// (pytorch/torchtitan b5bcd76c6: torchtitan/components/loss.py, ChunkedLossWrapper). Its GradAccumulator collects the gradients of
+  /// the states in a wider tensor.
   Template write_chunks() {
     const Hidden x(s_, hidden_slot(b_, s_, "x"));
     const Value targets = b_.whole(b_.slot("targets", MemoryKind::activations), DType::int32, s_.tokens);
     const Value total = b_.whole(b_.slot("loss", MemoryKind::workspace), DType::fp64, 1);
     const HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
     const Hidden dx(s_, hidden_slot(b_, s_, "dx"));
-    const Value n = tensor_gather(b_, s_, t.n, "final_norm"), dn = b_.scratch(dtype(), s_.tokens * s_.hidden);
+    const Value n = tensor_gather(b_, s_, t.n, "final_norm"), all = b_.scratch(s_.numerics.chunk_gradients, s_.tokens * s_.hidden);
+    const bool collects = all.dtype != dtype();
     LossTasks tasks(b_, chunk_, output_, bias_of_logits(s_, w_));
     std::uint16_t last = 0;
     for (std::int64_t c = 0; c < s_.loss_chunks; ++c) {
@@ -45,8 +47,12 @@ class HeadBackward {
       tasks.loss(name, chunk_.vocab_dims(), {logits, labels, dlogits, total, first_loss_ && c == 0, s_.global_targets});
       tasks.cap_backward(name, logits, dlogits);
       const Value narrow = own_columns(narrowed(dlogits, name), name);
-      last = through_chunk(name, narrow, mine, dn.part(c * states, states), c + 1 == s_.loss_chunks);
+      const Value into = all.part(c * states, states), piece = collects ? b_.scratch(dtype(), states) : into;
+      last = through_chunk(name, narrow, mine, piece, c + 1 == s_.loss_chunks);
+      if (collects) last = b_.add(name + "states_gradient", Accumulate{states, dtype(), all.dtype, true}, {piece}, {into});
     }
+    const Value dn = collects ? b_.scratch(dtype(), all.elements) : all;
+    if (collects) last = b_.add("states_gradient", Accumulate{all.elements, all.dtype, dtype(), true}, {all}, {dn});
     final_norm(tensor_sum(b_, s_, dn, "logits_dgrad", last, {}).value, x.state, t, dx.state);
     return b_.finish();
   }
