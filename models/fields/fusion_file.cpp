@@ -36,7 +36,7 @@ constexpr std::array kFlags{
     FLAG(activation_in_product),
     FLAG(residual_norm), FLAG(one_kernel_loss), FLAG(scores_scaled_apart), FLAG(mask_apart), FLAG(attention_dropout_apart),
     FLAG(dropout_apart), FLAG(gate_apart), FLAG(rms_apart), FLAG(norm_widened), FLAG(rotary_apart), FLAG(norm_gradients_apart),
-    FLAG(whole_logits), FLAG(gathered_inputs),
+    FLAG(whole_logits), FLAG(gathered_inputs), FLAG(norm_in_product_module),
     FLAG(gradients_cast_apart), FLAG(residual_gradient_apart), FLAG(rotated_copies), FLAG(norm_copies), FLAG(dropout_masks),
     FLAG(gate_kept), FLAG(gradient_stand_ins), FLAG(loss_in_place), FLAG(master_remainders),
     FLAG(narrow_gradients), FLAG(sharded_streams), FLAG(loss_copies), FLAG(softmax_widened), FLAG(own_unusual_attention)};

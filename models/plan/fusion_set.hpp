@@ -37,6 +37,7 @@ struct FusionSet {
   bool gradients_cast_apart = false;   ///< bf16 gradients become fp32 tensors before they are added to fp32 ones
   bool residual_gradient_apart = false;  ///< the sum of a norm's gradient and that of the residual beside it
   bool weighted_expert_bias = false;   ///< the last bias of experts, times the router's weights, is added by single operations in fp32
+  bool norm_in_product_module = false; ///< a layer's first norm before attention, and a dense MLP's, are recomputed with the product behind, never alone
   bool rows_by_element = false;        ///< experts' rows move by gather and scatter_add over single elements, twice each way
   // What is held beside what the gradients need.
   bool rotated_copies = false;           ///< queries and keys before and after their rotation

@@ -142,6 +142,8 @@ auto table(const Plan& p) {
        selective && !latent && only({"mla_up_proj"}),
        "attention is not latent (model.latent.kv_rank)"},
       {"training.recompute_modules", selective && !experts && only({"moe", "moe_activation", "shared_experts"}), "no layer has experts (model.moe.num_experts)"},
+      {"training.recompute_modules", selective && !experts && !latent && p.training.fusion.norm_in_product_module && only({"norm"}),
+       "norms are modules with the products behind them (training.fusion)"},
       {"training.recompute_modules", selective && experts && moe.shared_ffn() == 0 && only({"shared_experts"}),
        "no layer has shared experts (model.moe.num_shared_experts)"},
       {"training.recompute_modules", selective && experts && moe.first_dense_layers == 0 && moe.layer_frequency == 1 && only({"mlp"}), "all layers have experts (moe)"},

@@ -195,7 +195,7 @@ bool experts_apart(const Shapes& s) { return s.experts_here < s.experts || s.exp
 /// Whether `name` is a norm that runs again: of the input of a sublayer, of experts or of the router.
 bool is_input_norm_again(const Shapes& s, const std::string& name) {
   if (s.placement != NormPlacement::pre) return false;
-  if (name.starts_with("ln1.")) return !s.keep.norms;
+  if (name.starts_with("ln1.")) return !keeps_first_norm(s);
   const bool second = name.starts_with("ln2.") || name.starts_with("experts_ln.") || name.starts_with("router_norm.");
   return second && !keeps_second_norm(s);
 }

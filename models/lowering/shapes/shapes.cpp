@@ -35,11 +35,12 @@ Keep keep_of(const Plan& plan) {
   if (plan.training.recompute != Recompute::selective) return k;
   const MoeSpec& moe = plan.model.moe;
   const bool dense = moe.num_experts == 0 || moe.first_dense_layers > 0 || moe.layer_frequency > 1;
+  const bool with_product = plan.training.fusion.norm_in_product_module;
   for (const std::string& module : plan.training.recompute_modules) {
     if (module == "core_attention") k.core = false;
-    if (module == "mla_up_proj") k.up = plan.model.latent.kv_rank == 0;
-    if (module == "norm") k.norms = false;
-    if (module == "mlp" && dense) k.fc1 = k.activated = false;
+    if (module == "mla_up_proj" && plan.model.latent.kv_rank > 0) k.up = false, k.latent_norms = !with_product;
+    if (module == "norm") (with_product ? k.separate_norms : k.norms) = false;
+    if (module == "mlp" && dense) k.fc1 = k.activated = false, k.mlp_norm = !with_product;
     if (module == "moe") k.expert_fc1 = k.expert_activated = k.shared_fc1 = k.shared_activated = k.dispatched = false;
     if (module == "moe_activation") k.expert_activated = false;
     if (module == "shared_experts") k.shared_fc1 = k.shared_activated = false;

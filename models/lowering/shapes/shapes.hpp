@@ -17,6 +17,9 @@ namespace tandem::lowering {
 /// Which tensors of its forward pass a block stores for the backward pass. The other ones are recomputed.
 struct Keep {
   bool norms = true;       ///< outputs of the norms
+  bool separate_norms = true;  ///< those of norms that are modules of their own, where others belong to products (norm_in_product_module)
+  bool mlp_norm = true;        ///< that of the norm before a dense MLP
+  bool latent_norms = true;    ///< those of the norms of compressed queries, keys and values
   bool scores = false;     ///< the score matrix
   bool up = true;          ///< latent attention's queries, keys and values after the up-projection
   bool core = true;        ///< softmax probabilities; with flash attention, its row statistics

@@ -40,7 +40,8 @@ struct CrossSaved {
   Kept x, norm_stats, n, q, kv, scores, probs, dropped, stats, context;
 };
 
-/// Compressed queries, keys and values of latent attention. `turned`: the heads' common part of keys, which nothing keeps.
+/// Compressed queries, keys and values that latent attention keeps. `turned`: the heads' common part of keys, after rotary
+/// embedding.
 struct LatentSaved {
   Kept q_down, q_stats, q, kv_down, kv_stats, kv, turned;
 };
@@ -210,9 +211,9 @@ struct BlockSaved {
   bool normed_again(bool kept) const { return s_.placement != NormPlacement::pre || s_.bare_inputs || !kept; }
 
   void save_mixer() {
-    const bool again = normed_again(s_.keep.norms);
+    const bool kept = keeps_first_norm(s_), again = normed_again(kept);
     ln1_stats = keep_for(again, !s_.bare_inputs, 2 * s_.rows, s_.numerics.statistics);
-    if (!s_.bare_inputs) norm_copy(s_.keep.norms);
+    if (!s_.bare_inputs) norm_copy(kept);
     save_first_input(again, s_.keeps_gathered() && !again && !s_.latent.here());
     s_.kind.has_recurrence() ? save_recurrence() : save_attention();
     sum1 = keep(s_.placement != NormPlacement::pre, state());
@@ -340,6 +341,7 @@ struct BlockSaved {
     latent.kv_down = keep_for(!norms, true, pairs + s_.rows * s_.rotary_dim);
     latent.kv_stats = keep_for(!norms, true, 2 * s_.rows, s_.numerics.statistics);
     latent.kv = keep_operand(norms, pairs);
+    latent.turned = keep(norms && !s_.keep.up, s_.rows * s_.rotary_dim);
   }
 
   /// Scores are kept nowhere: the backward pass makes those of the chosen keys again.
