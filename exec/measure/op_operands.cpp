@@ -311,7 +311,7 @@ class Sizes {
   }
   OperandSizes operator()(const Muon& o) const {
     const std::int64_t n = o.elements();
-    const OperandSize weights{n, o.weights}, buffer{n, o.state}, master{n, DType::fp32};
+    const OperandSize weights{n, o.weights}, buffer{n, o.state}, master{n, o.masters};
     return {with({{n, o.gradients}, weights, buffer}, o.master, master),
             with({over(1, weights), over(2, buffer), {o.room_elements(), o.iteration}}, o.master, over(3, master))};
   }
@@ -341,7 +341,7 @@ class Sizes {
   OperandSize v(std::int64_t elements) const { return {elements, t_}; }
   static OperandSize ids(std::int64_t elements) { return {elements, DType::int32}; }
   static OperandSize sums(std::int64_t n) { return {n * kExactWords, DType::int64}; }
-  static OperandSize master(const auto& o) { return {o.elements, DType::fp32}; }
+  static OperandSize master(const auto& o) { return {o.elements, o.masters}; }
   static bool both_packed(const AttentionDims& d) { return d.q_packed && d.kv_packed; }
   OperandSize qkv(const AttentionDims& d) const { return v(d.batch * d.seq * d.qkv_width()); }
   OperandSize q(const AttentionDims& d) const { return v(d.batch * d.seq * (d.q_packed ? d.qkv_width() : d.q_width())); }

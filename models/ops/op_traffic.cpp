@@ -209,7 +209,7 @@ class TrafficOf {
   Bytes operator()(const TensorNorms& o) const { return bytes_of(o.gradients, o.elements) + words(o.global_parameters); }
   Bytes operator()(const LayerwiseMoments& o) const {
     const std::int64_t sums = o.norms() + (o.kind == LayerwiseKind::lans ? 1 : 0);
-    const Bytes read = bytes_of(o.gradients, o.elements) + bytes_of(o.master ? o.state : o.weights, o.elements);
+    const Bytes read = bytes_of(o.gradients, o.elements) + bytes_of(o.master ? o.masters : o.weights, o.elements);
     return read + 4 * bytes_of(o.state, o.elements) + words(sums * o.global_parameters);
   }
   Bytes operator()(const LayerwiseApply& o) const {
@@ -281,12 +281,10 @@ class TrafficOf {
   static Bytes choice_ids(const MoeDims& d) { return slots(d) + bytes_of(DType::int32, d.experts); }
   static Bytes ragged_ids(const auto& o) { return bytes_of(DType::int32, o.ragged ? o.experts : 0); }
 
-  /// Weights read and written; with master weights these are, and the weights are only written. Masters have the type of states, but are
-  /// never narrower than weights.
+  /// Weights read and written; with master weights these are, and the weights are only written.
   static Bytes weights(const auto& o, std::int64_t elements) {
     if (!o.master) return 2 * bytes_of(o.weights, elements);
-    const DType master = bits(o.state) < bits(o.weights) ? DType::fp32 : o.state;
-    return 2 * bytes_of(master, elements) + bytes_of(o.weights, elements);
+    return 2 * bytes_of(o.masters, elements) + bytes_of(o.weights, elements);
   }
   static Bytes weights(const auto& o) { return weights(o, o.elements); }
 

@@ -37,6 +37,7 @@ struct AdamW {
   bool master;
   DType gradients = DType::fp32, weights = DType::fp32, state = DType::fp32;
   bool stochastic = false;
+  DType masters = DType::fp32;  ///< type of the master weights, if there are any
 };
 /// SGD with momentum (PyTorch's: buffer = momentum*buffer + gradient). in: gradients, then as out; out: weights, [buffer when
 /// momentum > 0], [master]
@@ -46,6 +47,7 @@ struct Sgd {
   bool master;
   DType gradients = DType::fp32, weights = DType::fp32, state = DType::fp32;
   bool stochastic = false;
+  DType masters = DType::fp32;  ///< type of the master weights, if there are any
 };
 /// LAMB (arXiv 1904.00962) and LANS (arXiv 2006.13484) scale each tensor's update by its norm.
 enum class LayerwiseKind : std::uint8_t { lamb, lans };
@@ -62,6 +64,7 @@ struct LayerwiseMoments {
   bool master;
   DType gradients = DType::fp32, weights = DType::fp32, state = DType::fp32;
   bool stochastic = false;
+  DType masters = DType::fp32;  ///< type of the master weights, if there are any
   std::int64_t norms() const { return kind == LayerwiseKind::lamb ? 2 : 3; }
 };
 /// in: gradients, exp_avg, exp_avg_sq, sums (reduced), [gradient sums for LANS], weights, [master]; out: weights, [master]
@@ -72,6 +75,7 @@ struct LayerwiseApply {
   bool master;
   DType gradients = DType::fp32, weights = DType::fp32, state = DType::fp32;
   bool stochastic = false;
+  DType masters = DType::fp32;  ///< type of the master weights, if there are any
   std::int64_t norms() const { return kind == LayerwiseKind::lamb ? 2 : 3; }
 };
 /// Muon (arXiv 2502.16982, algorithm 1) for all of a rank's matrices of one shape (MatrixParts), a no-op under found_nonfinite. For each
@@ -89,6 +93,7 @@ struct Muon {
   DType gradients = DType::fp32, weights = DType::fp32, state = DType::fp32;
   DType iteration = DType::fp32;            ///< type of X, of A and of their products' results
   bool stochastic = false;
+  DType masters = DType::fp32;              ///< type of the master weights, if there are any
 
   std::int64_t elements() const { return matrices * rows * cols; }
   std::int64_t shorter() const { return rows < cols ? rows : cols; }

@@ -284,7 +284,8 @@ class UpdateWriter {
   void layerwise(LayerwiseKind kind) {
     const Value m = state("exp_avg", d_.optimizer_state), v = state("exp_avg_sq", d_.optimizer_state);
     const LayerwiseMoments moments{kind, spec_.state_elements, spec_.global_parameters, o_.beta1, o_.beta2, o_.epsilon,
-                                   o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state, spec_.stochastic};
+                                   o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state, spec_.stochastic,
+                                   d_.master};
     const Value norms = slot("tensor_sums", MemoryKind::workspace, DType::int64,
                              spec_.global_parameters * moments.norms() * kExactWords);
     std::vector<Value> gradient_norms;
@@ -299,7 +300,8 @@ class UpdateWriter {
     b_.add("moments", moments, all({gradients_, out.back(), m, v}, gradient_norms), {m, v, norms});
     sum("moments_all_reduce", norms);
     const LayerwiseApply apply{kind, spec_.state_elements, spec_.global_parameters, o_.beta1, o_.beta2, o_.epsilon,
-                               o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state, spec_.stochastic};
+                               o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state, spec_.stochastic,
+                               d_.master};
     b_.add(kind == LayerwiseKind::lamb ? "lamb" : "lans", apply, all(all({gradients_, m, v, norms}, gradient_norms), out), out);
   }
 

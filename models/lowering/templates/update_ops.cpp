@@ -18,7 +18,8 @@ std::vector<OptimizerState> optimizer_states(const OptimizerSpec& o, DType weigh
 }
 
 AdamW adamw_of(const OptimizerSpec& o, const DTypes& d, DType weights, std::int64_t elements) {
-  return {elements, o.beta1, o.beta2, o.epsilon, o.weight_decay, d.master != weights, d.gradients, weights, d.optimizer_state};
+  return {elements, o.beta1, o.beta2, o.epsilon, o.weight_decay, d.master != weights, d.gradients, weights, d.optimizer_state,
+          false, d.master};
 }
 
 std::int64_t elements_of(const OptimizerState& state, const UpdateSpec& u) {
@@ -30,7 +31,7 @@ namespace {
 Op sgd_of(const UpdateSpec& u, const DTypes& d) {
   const OptimizerSpec& o = u.optimizer;
   return Sgd{u.state_elements, o.momentum, o.weight_decay, d.master != u.weights, d.gradients, u.weights, d.optimizer_state,
-             u.stochastic};
+             u.stochastic, d.master};
 }
 
 /// Moonlight (arXiv 2502.16982 section 2.2) and the modes of Megatron-LM's --muon-scale-mode.
@@ -54,7 +55,7 @@ Muon muon_of(const UpdateSpec& u, const DTypes& d, const MuonMatrices& m) {
   const OptimizerSpec& o = u.optimizer;
   Muon op{m.count, m.rows, m.cols, m.whole_rows, m.whole_cols, o.muon.newton_schulz_steps, o.momentum, o.muon.nesterov,
           o.muon.scale * shape_factor(o.muon.scale_mode, m), o.weight_decay, d.master != u.weights};
-  op.gradients = d.gradients, op.weights = u.weights, op.state = d.optimizer_state;
+  op.gradients = d.gradients, op.weights = u.weights, op.state = d.optimizer_state, op.masters = d.master;
   op.iteration = iteration_type(d.compute);
   op.stochastic = u.stochastic;
   return op;
