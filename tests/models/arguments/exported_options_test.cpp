@@ -99,6 +99,7 @@ TEST_CASE("what options say comes back") {
       {{"model", {{"activation", "swiglu"}, {"normalization", "rmsnorm"}, {"position_embedding", "rope"}, {"rope_theta", 5e5}, {"linear_bias", false},
                   {"num_kv_heads", 4}, {"tie_embeddings", false}, {"qk_norm", "head"}}}},
       {{"model", {{"window", {{"size", 128}, {"layers", "wf"}}}, {"attention_sinks", true}}}},
+      {{"model", {{"window", {{"layers", "wf"}, {"full_rotary", false}}}, {"position_embedding", "rope"}}}},
       {{"model", {{"latent", {{"kv_rank", 512}, {"query_rank", 768}, {"rotary_dim", 64}}}, {"head_dim", 192}, {"position_embedding", "rope"}}}},
       {{"model", {{"moe", {{"num_experts", 16}, {"experts_per_token", 4}, {"ffn_hidden_size", 512}, {"num_shared_experts", 2}, {"first_dense_layers", 1},
                            {"router_scores", "sigmoid"}, {"weight_scale", 2.5}, {"expert_groups", 4}, {"groups_per_token", 2}, {"group_score", "top2"},

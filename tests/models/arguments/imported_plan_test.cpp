@@ -52,6 +52,12 @@ TEST_CASE("options say the fields of docs/coming-from.md") {
   CHECK(said("--disable-bias-linear --add-qkv-bias", "model.qkv_bias") == true);
   CHECK(said("--window-size 127,0 --window-attn-skip-freq 4", "model.window.size") == 128);
   CHECK(said("--window-size 127,0 --window-attn-skip-freq 4", "model.window.layers") == "wwwf");
+  const std::string rope = "--position-embedding-type rope ";  // transformer_config.py: of n layers the last has none
+  for (const char* some : {"--no-rope-freq 4", "--no-rope-freq ([0]*3+[1])*2", "--window-size 127,0 --window-attn-skip-freq 4 --no-rope-freq 4"}) {
+    CHECK(said(rope + some, "model.window.layers").get<std::string>().substr(0, 4) == "wwwf");
+    CHECK(said(rope + some, "model.window.full_rotary") == false);
+  }
+  CHECK(refused(rope + "--window-size 127,0 --window-attn-skip-freq 2 --no-rope-freq 4").find("not those without a window") != std::string::npos);
   CHECK(said("--num-experts 8 --moe-layer-freq ([0]*1+[1]*7)", "model.moe.first_dense_layers") == 1);
   CHECK(said("--num-experts 8", "parallel.token_dispatcher") == "allgather");
   CHECK(said("--num-experts 8 --moe-router-load-balancing-type none --moe-aux-loss-coeff 0.1", "model.moe.aux_loss") == 0);

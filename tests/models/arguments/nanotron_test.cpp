@@ -93,7 +93,11 @@ TEST_CASE("Qwen2 of nanotron has biases of queries, windows but in layers withou
   CHECK(field(plan, "model.moe.num_experts") == 8);
   CHECK(field(plan, "model.moe.normalize_weights") == false);  // moe.py, a softmax before top-k
   CHECK(field(plan, "training.documents") == "separate");
-  CHECK(told(plan, "layers without rotary positions"));
+  CHECK(field(plan, "model.window.full_rotary") == false);
+  const arguments::ImportedPlan whole = imported(some(kQwen + ", no_rope_layer: 4"));
+  CHECK(field(whole, "model.window.layers") == "wwwf");
+  CHECK(field(whole, "model.window.full_rotary") == false);
+  CHECK(field(whole, "model.window.size").is_null());
   CHECK(arguments::refusals(plan).empty());
 }
 
