@@ -85,6 +85,8 @@ json with_base(json document, const json& options) {
     else merged.merge_patch(own);
     document[key] = std::move(merged);
   }
+  for (const char* key : {"stacks", "configuration", "groups_in_files"})  // whole
+    if (!document.contains(key) && base.contains(key)) document[key] = base[key];
   return document;
 }
 
@@ -184,6 +186,8 @@ std::string Table::nearest_option(const std::string& name) const {
 std::vector<std::string> Table::sources() const { return document->at("source").get<std::vector<std::string>>(); }
 
 bool covers(const std::string& pattern, const std::string& name) {
+  if (pattern.size() > 2 && pattern.starts_with('*') && pattern.ends_with('*'))
+    return name.find(pattern.substr(1, pattern.size() - 2)) != std::string::npos;
   if (pattern.starts_with('*')) return name.ends_with(pattern.substr(1));
   return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : pattern == name;
 }

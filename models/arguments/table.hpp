@@ -49,7 +49,8 @@ struct Table {
 /// The names of a table's options. The table must outlive them.
 ArgumentNames named_by(const Table& table);
 
-/// Whether a pattern is `name`: "log_*" is every name that begins so, "*_size" every one that ends so.
+/// Whether a pattern is `name`: "log_*" is every name that begins so, "*_size" every one that ends so,
+/// "*lora*" every one that has it.
 bool covers(const std::string& pattern, const std::string& name);
 
 /// Throws ConfigError for an unknown framework; the message lists the known ones.

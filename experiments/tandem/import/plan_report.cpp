@@ -44,7 +44,7 @@ std::string to_text(const arguments::ImportedPlan& plan, bool approximate, const
   out += fields_text(plan.fields, Origin::derived, "derived");
   out += filled_text(plan, filled);
   out += list_line("changes no operation", plan.ignored) + list_line("no field of a plan says it", plan.unsaid) +
-         list_line("left to the program (\"auto\"); the plan has its own defaults", plan.automatic) +
+         list_line("left to the program (\"auto\")", plan.automatic) +
          list_line("no argument of the framework that is known here", plan.unknown);
   return out + features_text(plan.features, approximate);
 }

@@ -86,7 +86,7 @@ TEST_CASE("DeepSpeed's file or FSDP chooses the stack and shards a fine-tuning")
   const arguments::ImportedPlan plan = imported("llama-factory", some_factory("deepspeed: ds.json\n", "finetuning_type: full\n"), engine.path);
   CHECK(field(plan, "stack") == "deepspeed");
   CHECK(field(plan, "parallel.zero_stage") == 3);
-  CHECK(field(plan, "parallel.bucket_bytes").is_null());  // "auto"
+  CHECK(field(plan, "parallel.bucket_bytes") == 4096 * 4096 * 2);  // "auto"
   CHECK_THROWS_AS(imported("llama-factory", some_factory("deepspeed: not/there.json\n")), ConfigError);
   const arguments::ImportedPlan shards = imported("axolotl", some_axolotl("fsdp_version: 2\nfsdp_config: {reshard_after_forward: false, offload_params: true}\n", ""));
   CHECK(field(shards, "stack") == "pytorch-fsdp");
