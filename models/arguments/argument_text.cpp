@@ -248,6 +248,11 @@ bool begins_block(std::string_view line) {
 
 bool ends_block(std::string_view line) { return line.find("--- end of ") != std::string_view::npos; }
 
+bool has_printed_block(std::string_view text) {
+  const json block = printed_block(text);
+  return !block.is_null() && !block.empty();
+}
+
 bool looks_like_arguments(std::string_view text) {
   for (const std::string_view line : lines_of(text)) {
     if (begins_block(line)) return true;
@@ -261,9 +266,6 @@ bool looks_like_arguments(std::string_view text) {
 Arguments read_arguments(std::string_view text, const ArgumentNames& names, const std::string& file) {
   json block = printed_block(text);
   if (!block.is_null() && !block.empty()) return {std::make_shared<json>(std::move(block)), "", true};
-  if (text.starts_with("#!"))
-    fail(file, text.substr(0, text.find('\n')), "begins a script, which only its shell can read",
-         "let the shell print the arguments: docs/coming-from.md says how");
   Arguments out = command_arguments(text, names, file);
   if (out.values->empty()) fail(file, text.substr(0, 40), "has no option and no block of arguments", "give options such as --num-layers 96");
   return out;

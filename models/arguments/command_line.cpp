@@ -1,12 +1,14 @@
 #include "models/arguments/command_line.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "models/arguments/launcher.hpp"
+#include "models/arguments/shell_text.hpp"
 #include "models/base/error.hpp"
 #include "models/base/text.hpp"
 
@@ -16,48 +18,12 @@ namespace {
 using nlohmann::json;
 using Words = std::vector<std::string>;
 
-constexpr std::string_view kBlanks = " \t\r\n";
-constexpr std::string_view kEscaped = "\"\\$`\n";  // behind a backslash between double quotes
+constexpr const char* kPrinted = "let the shell print the command: docs/coming-from.md says how";
 
-[[noreturn]] void fail(const std::string& file, std::string_view word, const char* reason, const char* remedy) {
-  throw ConfigError(Problem{file, "arguments", '"' + shortened(word) + '"', reason, remedy});
-}
-
-/// The words of a text as a shell splits them. No expansion.
-Words words_of(std::string_view text, const std::string& file) {
+/// All words of statements, one after the other.
+Words joined(const std::vector<ShellStatement>& statements) {
   Words out;
-  std::string word;
-  bool open = false;
-  char quote = 0;
-  const auto close = [&] {
-    if (open) out.push_back(std::exchange(word, {}));
-    open = false;
-  };
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quote == '"' && c == '\\' && i + 1 < text.size() && kEscaped.find(text[i + 1]) != std::string_view::npos) {
-      if (text[++i] != '\n') word += text[i];
-    } else if (quote != 0) {
-      if (c == quote) quote = 0;
-      else word += c;
-    } else if (c == '\'' || c == '"') {
-      quote = c;
-      open = true;
-    } else if (c == '\\' && i + 1 < text.size()) {
-      const char next = text[++i];
-      if (next == '\r' && i + 1 < text.size() && text[i + 1] == '\n') ++i;
-      else if (next != '\n') word += next, open = true;
-    } else if (kBlanks.find(c) != std::string_view::npos) {
-      close();
-    } else if (c == '#' && !open) {
-      i = std::min(text.find('\n', i), text.size()) - 1;
-    } else {
-      word += c;
-      open = true;
-    }
-  }
-  if (quote != 0) fail(file, word, "has an open quote", "close it");
-  close();
+  for (const ShellStatement& s : statements) out.insert(out.end(), s.words.begin(), s.words.end());
   return out;
 }
 
@@ -71,7 +37,7 @@ bool begins_inner_command(std::string_view word) {
 Words with_inner_command(Words words, const std::string& file) {
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     if (!begins_inner_command(words[i]) || words[i + 1].find(' ') == std::string::npos) continue;
-    const Words inner = words_of(words[i + 1], file);
+    const Words inner = joined(shell_statements(words[i + 1], false, file));
     words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, inner.begin(), inner.end());
   }
@@ -83,11 +49,10 @@ bool is_program(std::string_view word) { return word.ends_with(".py"); }
 
 /// "XLA_USE_BF16=1" as its two parts.
 std::optional<std::pair<std::string, std::string>> variable_of(const std::string& word) {
-  const std::size_t equal = word.find('=');
-  const auto in_name = [](char c) { return c == '_' || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
-  if (equal == std::string::npos || equal == 0 || (word[0] >= '0' && word[0] <= '9')) return std::nullopt;
-  if (!std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equal), in_name)) return std::nullopt;
-  return std::pair(word.substr(0, equal), word.substr(equal + 1));
+  const ShellAssignment there = assignment_of(word);
+  const auto small = [](char c) { return c >= 'a' && c <= 'z'; };
+  if (there.name.empty() || there.appends || std::any_of(there.name.begin(), there.name.end(), small)) return std::nullopt;
+  return std::pair(there.name, there.value);
 }
 
 std::string dashed(std::string name) {
@@ -104,6 +69,17 @@ json value_of(const Words& words, bool switches_off) {
   return out;
 }
 
+/// The first of `programs` whose words stand at `at`: "trl sft". Empty if none does.
+std::string program_at(const Words& words, std::size_t at, const Words& programs) {
+  for (const std::string& program : programs) {
+    const std::size_t blank = program.find(' ');
+    const std::string_view last = std::string_view(words[at]).substr(words[at].rfind('/') + 1);
+    if (last != std::string_view(program).substr(0, blank)) continue;
+    if (blank != std::string::npos && at + 1 < words.size() && words[at + 1] == program.substr(blank + 1)) return program;
+  }
+  return {};
+}
+
 /// Whether a command names its program, so that it may have a launcher in front.
 bool names_program(const Words& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -113,12 +89,59 @@ bool names_program(const Words& words) {
   return false;
 }
 
+bool starts_program(const Words& words, const Words& programs) {
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (!program_at(words, i, programs).empty()) return true;
+  return names_program(words);
+}
+
+/// Whether a word in front of the program starts processes: torchrun, accelerate.
+bool is_launched(const Words& words, const Words& programs) {
+  for (std::size_t i = 0; i < words.size() && !is_program(words[i]); ++i) {
+    const std::string name = command_of(words[i]);
+    const bool starts = !name.empty() && name != "python" && name != "bash" && name != "sh" && name != "env";
+    const bool module = words[i] == "-m" && i + 1 < words.size() && program_of_module(words[i + 1]).empty();
+    if (starts || module || !program_at(words, i, programs).empty()) return true;
+  }
+  return false;
+}
+
+/// The one statement that starts a program, behind the variables that the others set. Of several, the one with a launcher.
+Words command_of_statements(std::vector<ShellStatement> statements, const Words& programs, bool script, const std::string& file) {
+  for (ShellStatement& s : statements) s.words = with_inner_command(std::move(s.words), file);
+  std::vector<std::size_t> starting, launched;
+  for (std::size_t i = 0; i < statements.size(); ++i) {
+    if (!starts_program(statements[i].words, programs)) continue;
+    starting.push_back(i);
+    if (is_launched(statements[i].words, programs)) launched.push_back(i);
+  }
+  if (starting.size() > 1 && !launched.empty()) starting = launched;
+  if (starting.size() > 1)
+    throw ConfigError(Problem{file, "arguments", '"' + shortened(statements[starting[1]].words.front()) + '"',
+                              "starts a second program", "give a file with one of the commands"});
+  if (starting.empty() && !script) return joined(statements);
+  if (starting.empty())
+    throw ConfigError(Problem{file, "arguments", "", "starts no program that is seen here", kPrinted});
+  const ShellStatement& chosen = statements[starting.front()];
+  if (!chosen.certain)
+    throw ConfigError(Problem{file, "arguments", '"' + shortened(chosen.words.front()) + '"',
+                              "stands in a condition, a loop or a function, which only its shell can read", kPrinted});
+  Words out;
+  for (std::size_t i = 0; i < starting.front(); ++i)
+    if (statements[i].certain)
+      for (const std::string& word : statements[i].words)
+        if (variable_of(word)) out.push_back(word);
+  out.insert(out.end(), chosen.words.begin(), chosen.words.end());
+  return out;
+}
+
 struct CommandReader {
   const Words& words;
   const ArgumentNames& names;
+  const Words& programs;
   const std::string& file;
   Arguments& out;
-  const bool launched = names_program(words);
+  const bool launched = names_program(words) && program_at(words, 0, programs).empty();
   std::size_t at = 0;
   std::string command = {};  ///< the last one named in front of the program
 
@@ -137,6 +160,14 @@ bool CommandReader::ends_values(const std::string& word) const {
   return out.program.empty() && (variable_of(word) || (launched && begins_next_part(word)));
 }
 
+/// Whether a word sets a field in the way of Hydra: "trainer.devices=8".
+bool sets_field(const std::string& word) {
+  const std::size_t equal = word.find('=');
+  const auto in_field = [](char c) { return c == '_' || c == '.' || c == '+' || std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  return equal != std::string::npos && equal > 0 && !std::isdigit(static_cast<unsigned char>(word[0])) &&
+         std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equal), in_field);
+}
+
 /// Adds the option at `at` with its values, and leaves `at` at the last of them.
 void CommandReader::add_option() {
   const std::string& word = words[at];
@@ -145,14 +176,18 @@ void CommandReader::add_option() {
   Words values;
   if (equal != std::string::npos) values.push_back(word.substr(equal + 1));
   const std::size_t most = equal != std::string::npos ? 0 : in_launcher() ? 1 : words.size();
-  while (values.size() < most && at + 1 < words.size() && !ends_values(words[at + 1])) values.push_back(words[++at]);
-  for (const std::string& v : values)
-    if (v.find('$') != std::string::npos)
-      fail(file, "--" + option + " " + v, "has a variable of a shell", "let the shell expand it: docs/coming-from.md says how");
+  while (values.size() < most && at + 1 < words.size() && !ends_values(words[at + 1])) {
+    if (!values.empty() && sets_field(words[at + 1])) break;
+    values.push_back(words[++at]);
+  }
   const ArgumentName argument = names(option);
   if (values.empty() && argument.needs_value)
     throw ConfigError(Problem{file, "--" + option, "", "has no value", "write it behind the option, or leave the option out"});
+  const auto open = std::find_if(values.begin(), values.end(), [](const std::string& v) { return v.find('$') != std::string::npos; });
+  if (open != values.end()) out.open[argument.name] = word.substr(0, equal) + " " + *open;
+  else out.open.erase(argument.name);
   (*out.values)[argument.name] = value_of(values, argument.switches_off);
+  if (in_launcher()) (*out.launched)[argument.name] = (*out.values)[argument.name];
   if (in_launcher()) out.launcher.insert(argument.name);
   else out.launcher.erase(argument.name);
   if (in_launcher() && option == "module" && !values.empty()) out.program = program_of_module(values.front());
@@ -161,9 +196,17 @@ void CommandReader::add_option() {
 /// Reads a word in front of the program that is no option with two dashes: a command, `-m MODULE`, a number of processes.
 void CommandReader::add_launcher_word() {
   const std::string& word = words[at];
-  if (const std::string name = command_of(word); !name.empty()) command = name;
+  if (const std::string name = command_of(word); !name.empty()) {
+    command = name;
+    out.launchers.push_back(name);
+  }
   if (at + 1 == words.size()) return;
-  if (word == "-m" && command != "numactl") out.program = program_of_module(words[at + 1]);
+  if (word == "-m" && command != "numactl") {
+    out.program = program_of_module(words[at + 1]);
+    if (const std::string name = launcher_of_module(words[at + 1]); !name.empty()) out.launchers.push_back(name);
+    ++at;
+    return;
+  }
   const auto count = process_count(command, word);
   if (!count) return;
   const json value = argument_value(count->value.empty() ? words[at + 1] : count->value);
@@ -176,12 +219,22 @@ void CommandReader::read() {
   json environment = json::object();
   for (at = 0; at < words.size(); ++at) {
     const std::string& word = words[at];
-    if (is_program(word)) out.program = word.substr(word.rfind('/') + 1);
-    else if (is_option(word)) add_option();
-    else if (const auto variable = variable_of(word)) environment[variable->first] = argument_value(variable->second);
-    else if (in_launcher()) add_launcher_word();
+    if (is_program(word)) {
+      out.program = word.substr(word.rfind('/') + 1);
+    } else if (const std::string program = out.program.empty() ? program_at(words, at, programs) : ""; !program.empty()) {
+      out.program = program, ++at;
+    } else if (is_option(word)) {
+      add_option();
+    } else if (const auto variable = variable_of(word)) {
+      environment[variable->first] = argument_value(variable->second);
+    } else if (in_launcher()) {
+      add_launcher_word();
+    } else if (!out.program.empty()) {
+      out.words.push_back(word);
+    }
   }
-  if (!environment.empty() && !out.values->empty()) (*out.values)["env"] = std::move(environment);
+  const bool counts = !out.values->empty() || out.program.find(' ') != std::string::npos;
+  if (!environment.empty() && counts) (*out.values)["env"] = std::move(environment);
 }
 
 }  // namespace
@@ -190,10 +243,12 @@ bool is_option(std::string_view word) {
   return word.size() > 2 && word.starts_with("--") && ((word[2] >= 'a' && word[2] <= 'z') || (word[2] >= 'A' && word[2] <= 'Z'));
 }
 
-Arguments command_arguments(std::string_view text, const ArgumentNames& names, const std::string& file) {
-  const Words words = with_inner_command(words_of(text, file), file);
+Arguments command_arguments(std::string_view text, const ArgumentNames& names, const std::string& file, const Words& programs) {
+  const bool script = is_script(text, file);
+  const Words words = command_of_statements(shell_statements(text, script, file), programs, script, file);
   Arguments out{std::make_shared<json>(json::object()), "", false};
-  CommandReader{words, names, file, out}.read();
+  out.launched = std::make_shared<json>(json::object());
+  CommandReader{words, names, programs, file, out}.read();
   return out;
 }
 
@@ -202,7 +257,7 @@ std::string script_of(std::string_view text) {
   std::string script;
   Words words;
   try {
-    words = words_of(text, "");
+    words = joined(shell_statements(text, false, ""));
   } catch (const ConfigError&) {
     return {};  // quotes of another kind of text
   }

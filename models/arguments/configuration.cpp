@@ -79,6 +79,18 @@ void join_files(const Arguments& first, const std::string& file, const std::stri
   *first.values = std::move(out);
 }
 
+void add_groups(json& values, const Table& table, const std::string& file) {
+  for (const json& group : table.document->value("groups_in_files", json::array())) {
+    const auto name = group.get<std::string>();
+    if (!values.contains(name) || !values[name].is_string() || values[name] == "") continue;
+    const std::string path = beside(values[name].get<std::string>(), file);
+    if (file_state(path).kind == FileKind::absent)
+      throw ConfigError(Problem{file, name, value_text(values[name]), "names a file that is not at " + path, "copy it there"});
+    std::vector<std::string> automatic;
+    values[name] = *read_document(read_text(path), path, automatic).values;
+  }
+}
+
 std::vector<AddedFile> add_configurations(Arguments& arguments, const Table& table, const std::string& file,
                                           const ConfigurationPlace& place) {
   const json places = table.document->value("configuration", json::array());

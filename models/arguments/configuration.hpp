@@ -19,6 +19,10 @@ Arguments read_document(const std::string& text, const std::string& file, std::v
 /// the path of a second file, unless it is empty. Throws ConfigError if a field stands twice.
 void join_files(const Arguments& first, const std::string& file, const std::string& other, std::vector<std::string>& automatic);
 
+/// Reads groups of fields that may stand in a JSON file of their own (`groups_in_files`), which the arguments then name. Throws
+/// ConfigError if one is not there.
+void add_groups(nlohmann::json& values, const Table& table, const std::string& file);
+
 /// Where the file is that the arguments name.
 struct ConfigurationPlace {
   std::string given;         ///< a path that the user gave; empty: what the option says, beside the arguments' file

@@ -8,6 +8,7 @@
 #include "models/arguments/configuration.hpp"
 #include "models/arguments/interpolation.hpp"
 #include "models/arguments/required_options.hpp"
+#include "models/arguments/run_command.hpp"
 #include "models/arguments/switches.hpp"
 #include "models/arguments/table_facts.hpp"
 #include "models/arguments/unread_arguments.hpp"
@@ -185,6 +186,7 @@ void require_said(const Table& table, TableFacts& facts, const std::vector<std::
 
 /// Throws InfeasibleError if the text names a program that the table does not know.
 void require_program(const Arguments& arguments, const Table& table, const std::string& file) {
+  if (table.reads_file()) return;
   const json programs = table.document->value("programs", json::array());
   if (arguments.program.empty() || std::find(programs.begin(), programs.end(), json(arguments.program)) != programs.end()) return;
   throw InfeasibleError(Problem{file, "program", arguments.program, "not implemented: arguments of other programs than " +
@@ -262,11 +264,15 @@ void add_features(const Table& table, TableFacts& facts, ImportedPlan& out) {
 
 ImportedPlan import_arguments(const std::string& text, const std::string& file, const Table& table, const PlanNeeds& wanted) {
   std::vector<std::string> automatic;
-  Arguments arguments = table.reads_file() ? read_document(text, file, automatic) : read_arguments(text, named_by(table), file);
+  Arguments arguments = !table.reads_file() ? read_arguments(text, named_by(table), file)
+                        : is_run(text, file) ? read_run(text, file, table, automatic)
+                                             : read_document(text, file, automatic);
   if (table.reads_several()) join_files(arguments, file, wanted.configuration, automatic);
   set_fields(wanted, table, *arguments.values, automatic);
+  add_groups(*arguments.values, table, file);
   fill_in(table, *arguments.values, file);
   require_program(arguments, table, file);
+  require_expanded(table, arguments, file, {wanted.set, !wanted.model.empty()});
   PlanNeeds needs = wanted;
   if (needs.devices > 0) (*arguments.values)["world_size"] = needs.devices;
   if (needs.model.empty()) needs.model = found_model(named_model(table, arguments, file), file);
@@ -276,6 +282,8 @@ ImportedPlan import_arguments(const std::string& text, const std::string& file, 
     automatic.insert(automatic.end(), added.automatic.begin(), added.automatic.end());
     for (const std::string& name : added.automatic) placed.push_back(added.as + "." + name);
   }
+  if (table.reads_file() && arguments.launched && !arguments.launched->empty())
+    (*arguments.values)["launched"].merge_patch(*arguments.launched);
   read_switches(table, *arguments.values, file);
   if (!arguments.printed)  // what a program printed it has taken
     require_kinds(table, *arguments.values, placed, file);

@@ -4,8 +4,10 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "models/base/dotted_path.hpp"
+#include "models/base/text.hpp"
 
 namespace tandem::arguments {
 namespace {
@@ -45,8 +47,31 @@ bool is_off(const json& values, const std::string& name) {
   return false;
 }
 
-void refuse(const std::string& name, const json& value, const char* what, ImportedPlan& out) {
-  out.features.push_back({what, {{name, value_text(value), false}}, "the plan without it", true, 0});
+void refuse(const std::string& name, const json& value, std::string what, ImportedPlan& out) {
+  out.features.push_back({std::move(what), {{name, value_text(value), false}}, "the plan without it", true, 0});
+}
+
+/// The option that a script's own option may be a slip of: two letters away at most, or other dashes.
+std::string misspelt(const Table& table, const std::string& name) {
+  std::string best;
+  std::size_t fewest = 3;
+  for (const auto& [option, argument] : table.options->items()) {
+    const std::size_t d = edit_distance(name, option);
+    if (d < fewest && name.size() > 2 * d + 4) fewest = d, best = option;
+  }
+  return best;
+}
+
+/// An option that the user's own script may have. One that may change what is trained is refused, and a slip of a known one.
+void add_own(const Table& table, const std::string& name, const json& value, huggingface::MissingFeature& own, ImportedPlan& out) {
+  const json matters = table.document->value("command", json::object()).value("matters", json::object());
+  if (any_covers(matters, name)) return refuse(name, value, "an option of the script's own that may change what is trained", out);
+  if (const std::string meant = misspelt(table, name); !meant.empty()) {
+    out.unknown.push_back(name + " (the nearest is " + meant + ")");
+    return refuse(name, value, "an option that is nearly " + meant, out);
+  }
+  out.unknown.push_back(name);
+  own.fields.insert({name, value_text(value), false});
 }
 
 /// One argument with a value that says something, and that nothing ignores.
@@ -71,6 +96,7 @@ std::set<std::string> read_somewhere(const Table& table) {
 
 void sort_unread(const Table& table, const huggingface::Facts& facts, const Arguments& arguments, ImportedPlan& out) {
   const std::set<std::string> elsewhere = read_somewhere(table);
+  huggingface::MissingFeature own{"options of the script's own", {}, "the plan without them", false};
   for (const std::string& name : facts.unread()) {
     const json* value = find_dotted(*arguments.values, name);
     if (value != nullptr && says_nothing(table, name, *value)) continue;
@@ -78,8 +104,10 @@ void sort_unread(const Table& table, const huggingface::Facts& facts, const Argu
     const bool launches = arguments.launcher.contains(name) && !table.has(name);
     const bool without_effect = launches || elsewhere.contains(name) || is_off(*arguments.values, name) || name.starts_with("env.");
     if (without_effect || any_covers(table.document->at("ignored"), name)) out.ignored.push_back(name);
+    else if (arguments.own_script && !table.has(name)) add_own(table, name, value == nullptr ? json() : *value, own, out);
     else add_unread(table, name, value == nullptr ? json() : *value, out);
   }
+  if (!own.fields.empty()) out.features.push_back(std::move(own));
 }
 
 }  // namespace tandem::arguments

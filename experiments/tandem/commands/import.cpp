@@ -14,6 +14,7 @@
 #include "models/arguments/command_line.hpp"
 #include "models/arguments/configuration.hpp"
 #include "models/arguments/imported_plan.hpp"
+#include "models/arguments/run_command.hpp"
 #include "models/arguments/toml_text.hpp"
 #include "models/arguments/yaml_text.hpp"
 #include "models/base/files.hpp"
@@ -97,13 +98,15 @@ std::optional<arguments::Table> table_for(const Options& o, std::string& text) {
   const bool toml = path.ends_with(".toml"), yaml = arguments::is_yaml(path);
   if (begin == std::string::npos && !toml) return std::nullopt;
   const bool object = toml || yaml || text[begin] == '{';
-  if (!object && !arguments::looks_like_arguments(text)) {
+  if (!object && !arguments::looks_like_arguments(text) && !arguments::looks_like_run(text, path)) {
     require_no_script(path, text);
     if (text[begin] != '[')
       throw ConfigError(Problem{path, "", "", "is no configuration that is known here: it is neither JSON nor has a framework's options",
                                 "give a config.json, or one of the files in docs/coming-from.md"});
     return std::nullopt;
   }
+  if (!object && !arguments::has_printed_block(text))
+    if (auto table = arguments::table_of_run(text, path)) return table;
   if (!object) return arguments::table_of_options(text, path, o.wanted.cluster.empty() ? "" : generation_of(o.wanted.cluster));
   const auto document = yaml   ? arguments::parse_yaml(text, path)
                         : toml ? arguments::parse_toml(text, path)
