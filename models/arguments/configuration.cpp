@@ -105,6 +105,7 @@ std::vector<AddedFile> add_configurations(Arguments& arguments, const Table& tab
     json& values = (*arguments.values)[added.as];
     if (const json known = where.value("known", json::object()); !given && known.contains(said)) {
       values = known[said];
+      take_out_auto(values, "", added.automatic);
     } else if (file_state(path).kind != FileKind::absent) {
       values = *read_document(read_text(path), path, added.automatic).values;
     } else if (place.may_miss) {

@@ -335,7 +335,7 @@ def accelerate(root):
     return {name: [name, value] for name, value in {**options, **GROUPED}.items()}
 
 
-READERS = {"accelerate": accelerate, "axolotl": yaml_options.axolotl, "gpt-neox": yaml_options.gpt_neox, "llama-factory": yaml_options.llama_factory,
+READERS = {"accelerate": accelerate, "axolotl": yaml_options.axolotl, "gpt-neox": yaml_options.gpt_neox, "llama-factory": yaml_options.llama_factory, "ms-swift": yaml_options.ms_swift,
            "nanotron": yaml_options.nanotron, "megatron-bridge": bridge, "nemo": nemo, "neuronx": nxdt, "megatron-core": megatron, "pai-megatron-patch": lambda root: patched(root / "megatron_patch" / "arguments.py"),
            "zero-bubble": lambda root: patched(root / "megatron" / "core" / "zbpp_utils.py"), "deepspeed": deepspeed, "torchtitan": torchtitan, "torchtitan-2026": torchtitan_code, "torchtune": torchtune, "transformers": yaml_options.trainer, "trl": yaml_options.trl, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
            "neuron-megatron": older_megatron}

@@ -108,6 +108,16 @@ def trl(root):
     return {name: [name, value] for name, value in options.items() if not name.startswith("_")}
 
 
+def ms_swift(root):
+    """From the dataclasses that `swift sft` reads; of transformers, those of its Trainer."""
+    if (root / "transformers").exists():
+        return llama_factory(root)
+    folder = root / "swift" / "arguments"
+    base = [folder / "base_args" / f"{name}_args.py" for name in ("base", "generation", "quant", "data", "template", "model")]
+    options = all_fields(folder / "sft_args.py", folder / "tuner_args.py", *base, root / "swift" / "trainers" / "arguments.py")
+    return {name: [name, value] for name, value in options.items()}
+
+
 # Files of Axolotl's schemas with fields of the whole file; those of fsdp.py stand in a section.
 AXOLOTL = ("config", "model", "peft", "training", "integrations", "multimodal", "deprecated", "quantization", "dynamic_checkpoint", "validation")
 

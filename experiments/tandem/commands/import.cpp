@@ -205,7 +205,7 @@ ExitCode import_file(const Options& o) {
 void add_import(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("import", "Turn a Hugging Face config.json, Megatron-LM's arguments, or another framework's configuration into a plan");
-  command->add_option("FILE", o->input, "config.json, or a folder that has one; a text with options of Megatron-LM or Megatron-DeepSpeed, or a log; a ds_config.json of DeepSpeed; a .toml file of torchtitan, or the JSON that it saves; a .yaml file of NeMo 1 or NxD Training, Megatron-Bridge's run_config.yaml, or a file of GPT-NeoX, nanotron, LLaMA-Factory, Axolotl, TRL, torchtune, the Hugging Face Trainer or Accelerate")->required();
+  command->add_option("FILE", o->input, "config.json, or a folder that has one; a command or a shell script that starts Megatron-LM, Megatron-DeepSpeed, or a script with the Hugging Face Trainer, or a log; a ds_config.json of DeepSpeed; a .toml file of torchtitan, or the JSON that it saves; a .yaml file of NeMo 1 or NxD Training, Megatron-Bridge's run_config.yaml, or a file of GPT-NeoX, nanotron, LLaMA-Factory, Axolotl, TRL, ms-swift, torchtune, the Hugging Face Trainer or Accelerate")->required();
   command->add_option("CONFIG", o->configuration, "the ds_config.json or Accelerate's file that these options or FILE name [beside FILE]; the second file of GPT-NeoX [none]");
   CLI::Option* cluster = command->add_option("--cluster", o->wanted.cluster, "write a whole plan, on this cluster preset [the model alone]")
                              ->type_name("NAME");

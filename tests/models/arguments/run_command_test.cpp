@@ -223,6 +223,53 @@ TEST_CASE("commands with a file of fields have the file's table, and their optio
                     Catch::Contains("names a file that is not at"));
 }
 
+// modelscope/ms-swift 3602360a5: arguments/base_args/model_args.py _init_mixed_precision, trainers/arguments.py, sft_args.py, config/zero3.json.
+TEST_CASE("swift sft is the Trainer with defaults and files of DeepSpeed of its own") {
+  const Folder folder;
+  const std::string rest = " swift sft --model Qwen/Qwen3-8B --dataset 'a/b#500' --max_length 8192 --max_steps 2000 --warmup_ratio 0.05 ";
+  const auto full = imported(folder, "NPROC_PER_NODE=8 CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7" + rest +
+                                         "--tuner_type full --torch_dtype bfloat16 --gradient_accumulation_steps 2 --packing true --deepspeed zero3");
+  CHECK(field(full, "stack") == "deepspeed");
+  CHECK(field(full, "cluster.devices") == 8);
+  CHECK(field(full, "parallel.zero_stage") == 3);
+  CHECK(field(full, "parallel.overlap_grad_reduce") == false);
+  CHECK(field(full, "parallel.bucket_bytes") == 4096 * 4096 * 2);
+  CHECK(field(full, "training.global_batch_size") == 1 * 2 * 8);
+  CHECK(field(full, "training.precision") == "bf16");
+  CHECK(field(full, "training.recompute") == "full");
+  CHECK(field(full, "training.recompute_early_stop") == false);  // use_reentrant where DeepSpeed is
+  CHECK(field(full, "training.learning_rate") == 1e-5);
+  CHECK(field(full, "training.learning_rate_decay") == "cosine");
+  CHECK(field(full, "training.beta2") == 0.95);
+  CHECK(field(full, "training.weight_decay") == 0.1);
+  CHECK(field(full, "training.warmup") == 100);
+  CHECK(field(full, "training.documents") == "separate");
+  CHECK(refused(full).empty());
+  const auto lora = imported(folder, "NNODES=1 NPROC_PER_NODE=4" + rest + "--train_type lora --per_device_train_batch_size 3");
+  CHECK(field(lora, "training.lora.rank") == 8);
+  CHECK(field(lora, "training.lora.alpha") == 32);
+  CHECK(field(lora, "training.lora.targets") == json({"q", "k", "v", "proj", "gate", "up", "fc2"}));
+  CHECK(field(lora, "training.learning_rate") == 1e-4);
+  CHECK(field(lora, "training.global_batch_size") == 3 * 2 * 4);  // 16 / (3 x 4), rounded up
+  CHECK(field(lora, "training.recompute_early_stop") == true);
+  const auto plain = imported(folder, "NPROC_PER_NODE=4" + rest + "--tuner_type full --torch_dtype bfloat16");
+  CHECK(field(plain, "training.dtypes.master") == "bf16");  // weights stay in the type in which they are loaded
+  CHECK(field(imported(folder, "NPROC_PER_NODE=4" + rest + "--tuner_type full --torch_dtype float32"), "training.precision") == "fp16");
+  const auto names = [&](const std::string& more) { return refused(imported(folder, "NPROC_PER_NODE=4" + rest + more)); };
+  CHECK(names("--quant_method bnb --quant_bits 4").empty());
+  CHECK(names("--quant_method bnb --quant_bits 8").size() == 1);
+  CHECK(names("--tuner_type adalora").size() == 1);
+  CHECK(names("--rlhf_type dpo").size() == 1);
+  CHECK(names("--an_option_of_mine 1").size() == 1);
+}
+
+TEST_CASE("adapters of PEFT in a script's options are TRL's") {
+  const Folder folder;
+  const auto plan = imported(folder, "accelerate launch --num_processes 2 train.py " + kModel + "--per_device_train_batch_size 1 --max_steps 1 --use_peft --lora_r 4 --max_length 64");
+  CHECK(field(plan, "training.lora.rank") == 4);
+  CHECK(field(plan, "training.precision") == "bf16");
+}
+
 TEST_CASE("commands of other frameworks stay theirs") {
   for (const char* text : {"torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 2", "deepspeed pretrain_gpt.py --zero-stage 1", "--num-layers 2 --bf16"})
     CHECK_FALSE(arguments::table_of_run(text, "run.args").has_value());
