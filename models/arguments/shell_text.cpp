@@ -147,6 +147,7 @@ class Expander {
       return {{"$(" + std::string(text.substr(1, end - 1)) + ")"}, end + 1};
     }
     if (text.starts_with("$((")) return arithmetic(text);
+    if (text.starts_with("$(expr ")) return of_expr(text, closing(text, 1, '(', ')') + 1);
     if (text.starts_with("$(")) return as_written(text, closing(text, 1, '(', ')') + 1);
     if (text.starts_with("${")) return in_braces(text, closing(text, 1, '{', '}') + 1);
     if (text.size() > 1 && (text[1] == '@' || text[1] == '*')) return {{}, 2, true};
@@ -182,6 +183,14 @@ class Expander {
     const Words* there = variables_.find(name);
     if (there == nullptr) return as_written(text, length);
     return {all || there->empty() ? *there : Words{there->front()}, length, all};
+  }
+
+  /// $(expr 16 / $N): what the command expr prints for numbers.
+  Expansion of_expr(std::string_view text, std::size_t length) const {
+    std::string inner = text_of(text.substr(7, length - 8));
+    std::erase(inner, '\\');  // in front of a product's sign
+    const auto value = Arithmetic(inner).whole();
+    return value ? Expansion{{std::to_string(*value)}, length} : as_written(text, length);
   }
 
   Expansion arithmetic(std::string_view text) const {

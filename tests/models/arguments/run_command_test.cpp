@@ -141,7 +141,7 @@ TEST_CASE("options of a script's own are told, unless they are slips or may chan
   CHECK(field(plan, "training.global_batch_size") == 4 * 8 * 8);
   CHECK(field(plan, "parallel.zero_stage") == 3);
   CHECK(refused(imported(folder, trainer(launcher, "--gradient_chekpointing True"))) == std::vector<std::string>{"an option that is nearly gradient_checkpointing"});
-  for (const char* more : {"--use_lora True", "--lora_r 8", "--bits 4", "--load_in_8bit True"})
+  for (const char* more : {"--use_lora True", "--lora_r 8", "--bits 4", "--load_in_8bit True", "--zero_stage 3", "--use_gradient_checkpointing True", "--sequence_parallel_size 2"})
     CHECK(refused(imported(folder, trainer(launcher, more))) == std::vector<std::string>{"an option of the script's own that may change what is trained"});
 }
 

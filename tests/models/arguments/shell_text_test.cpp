@@ -22,6 +22,7 @@ TEST_CASE("a script's variables have the values that it sets") {
   CHECK(last("A='b c'\nrun $A \"$A\"") == Words{"run", "b", "c", "b c"});
   CHECK(last("A=b\nA+=c\nrun $A") == Words{"run", "bc"});
   CHECK(last("export A=8 B=2\nrun $((A * (B + 1))) $(( $A / B ))") == Words{"run", "24", "4"});
+  CHECK(last("N=4\nrun $(expr 16 / $N) $(expr $N \\* 2) $(expr length x)") == Words{"run", "4", "8", "$(expr length x)"});
   CHECK(last("run ${A:-x} \"${A:-x y}\" ${B:=$((2+3))}") == Words{"run", "x", "x y", "5"});
   CHECK(last("A=\nrun ${A:-x} ${A-y} $A z") == Words{"run", "x", "z"});
   CHECK(last("L=(--a 1  # first\n  --b \"2 3\"\n)\nL+=(--c)\nrun \"${L[@]}\" ${L[*]}") ==
