@@ -62,6 +62,12 @@ void add_plain_names(const json& document, const std::string& file, json& out) {
 
 bool is_yaml(const std::string& file) { return file.ends_with(".yaml") || file.ends_with(".yml"); }
 
+std::string named_beside(const std::string& name, const std::string& file) {
+  const std::string path = beside(name, file), near = beside(name.substr(name.rfind('/') + 1), file);
+  const auto is_there = [](const std::string& p) { return file_state(p).kind != FileKind::absent; };
+  return !is_there(path) && is_there(near) ? near : path;
+}
+
 Arguments read_document(const std::string& text, const std::string& file, std::vector<std::string>& automatic) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   const bool toml = file.ends_with(".toml") || (begin != std::string::npos && text[begin] == '[');
@@ -83,7 +89,7 @@ void add_groups(json& values, const Table& table, const std::string& file) {
   for (const json& group : table.document->value("groups_in_files", json::array())) {
     const auto name = group.get<std::string>();
     if (!values.contains(name) || !values[name].is_string() || values[name] == "") continue;
-    const std::string path = beside(values[name].get<std::string>(), file);
+    const std::string path = named_beside(values[name].get<std::string>(), file);
     if (file_state(path).kind == FileKind::absent)
       throw ConfigError(Problem{file, name, value_text(values[name]), "names a file that is not at " + path, "copy it there"});
     std::vector<std::string> automatic;
@@ -100,7 +106,7 @@ std::vector<AddedFile> add_configurations(Arguments& arguments, const Table& tab
     const bool given = where == meant;
     const std::string said = said_text(arguments, where), option = where.at("option").get<std::string>();
     if (said.empty() && !given) continue;
-    const std::string path = given ? place.given : beside(said, file);
+    const std::string path = given ? place.given : named_beside(said, file);
     AddedFile added{where.at("as").get<std::string>(), {}};
     json& values = (*arguments.values)[added.as];
     if (const json known = where.value("known", json::object()); !given && known.contains(said)) {

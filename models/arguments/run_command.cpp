@@ -93,7 +93,7 @@ std::optional<std::pair<std::string, json>> pair_in(const std::string& word) {
 ordered_json fields_of(const Arguments& command, const std::string& file, std::vector<std::string>& automatic) {
   ordered_json fields = ordered_json::object();
   if (const std::string said = named_file(command); !said.empty()) {
-    const std::string path = beside(said, file);
+    const std::string path = named_beside(said, file);
     if (file_state(path).kind == FileKind::absent)
       throw ConfigError(Problem{file, "arguments", '"' + shortened(said) + '"', "names a file that is not at " + path, "copy it there"});
     fields = *read_document(read_text(path), path, automatic).values;

@@ -218,6 +218,7 @@ TEST_CASE("commands with a file of fields have the file's table, and their optio
                        "lr_scheduler: cosine\nlearning_rate: 2e-4\nbf16: true\nsample_packing: true\nmax_steps: 500\n");
   const auto axolotl = imported(folder, "CUDA_VISIBLE_DEVICES=0,1,2,3 axolotl train ax.yml --micro-batch-size 4");
   CHECK(field(axolotl, "training.global_batch_size") == 4 * 4 * 4);
+  CHECK(field(imported(folder, "axolotl train examples/one/ax.yml", 3), "training.global_batch_size") == 2 * 4 * 3);  // without its folders
   CHECK(field(imported(folder, "accelerate launch --num_processes 2 -m axolotl.cli.train ax.yml"), "cluster.devices") == 2);
   CHECK_THROWS_WITH(imported(folder, "tune run --nproc_per_node 8 full_finetune_distributed --config llama3_1/8B_full batch_size=4"),
                     Catch::Contains("names a file that is not at"));
