@@ -333,7 +333,8 @@ std::vector<LinkUse> counted_by_link(const std::vector<std::int32_t>& crossed, s
 }  // namespace
 
 std::vector<LinkUse> TransferPlanner::counted(std::vector<std::int32_t>& crossed) const {
-  const auto all = static_cast<std::size_t>(setup_.topology.link_count());
+  // Processors are numbered behind the links.
+  const std::size_t all = core_link(setup_.topology, DeviceId(static_cast<std::int32_t>(setup_.topology.devices())));
   if (crossed.size() >= all) return counted_by_link(crossed, all);
   std::sort(crossed.begin(), crossed.end());
   std::size_t links = 0;

@@ -162,6 +162,20 @@ TEST_CASE("ranks that share a processor communicate with it: alone as measured, 
   CHECK(both.records[1].end == us(30));
 }
 
+TEST_CASE("a collective of as many ranks as there are links takes its measured time on processors that they share") {
+  const std::int64_t devices = GENERATE(1, 2, 3), each = GENERATE(2, 4);
+  GraphBuilder graph(1);
+  graph.add(0, graph.one("reduce", Stream::tensor, Collective{CollectiveKind::all_reduce, Group::data, 8, DType::fp32, Reduce::sum}));
+  const TaskGraph g = graph.take();
+  Shape shape;
+  shape.devices = devices;
+  shape.ranks_per_device = each;
+  shape.synchronous = true;
+  FakeCost cost;
+  cost.measured = us(10);
+  CHECK(simulate_step({g, mesh(1, devices * each, 1), FakeTopology(shape), cost}).step_time == us(10));
+}
+
 TEST_CASE("processors of a node that compute at once slow each other down as measured") {
   const TaskGraph graph = chain(10, us(8));
   const Machine four{{}, true, 4, 1, 4, {1.0, 1.0, 1.25, 1.5}};
