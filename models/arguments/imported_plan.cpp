@@ -85,8 +85,8 @@ void require_fields(const Table& table, TableFacts& facts, const std::string& fi
 /// What the table needs that is not there: options, or the model of a file.
 void require_model(const Table& table, TableFacts& facts, const std::string& file, const PlanNeeds& needs) {
   const json& plan = table.document->at("plan");
+  if (needs.model.empty() && !table.says_model()) throw ConfigError(without_model(facts, file));
   if (table.reads_file()) {
-    if (needs.model.empty() && !table.says_model()) throw ConfigError(without_model(facts, file));
     const json length = plan.value("training.seq_length", json());
     if (needs.sequence == 0 && (length.is_null() || facts.value(length.get<std::string>()).value().is_null()))
       throw ConfigError(Problem{"--seq-length", "", "", "is missing: " + file + " does not say it", "give the tokens of a training sequence"});

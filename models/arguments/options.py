@@ -58,12 +58,8 @@ def megatron(root):
     return entries(parser)
 
 
-def patched(path):
-    """From the calls that add a fork's arguments, beside Megatron-LM's options."""
-    core = json.loads((pathlib.Path(__file__).parent / "options" / "megatron-core.json").read_text())
-    options = core["options"]
-    if yaml_options.KINDS is not None:
-        options = {option: [argument[0], core["kinds"].get(argument[0], [])] for option, argument in options.items()}
+def added(path, options):
+    """Options, with those that a file's calls of add_argument add."""
     tree = yaml_options.parsed(path)
     for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
         strings = [a.value for a in call.args if isinstance(a, ast.Constant) and str(a.value).startswith("--")]
@@ -77,6 +73,15 @@ def patched(path):
                 default = kinds.of_call(said, action)
             options[option] = [getattr(said.get("dest"), "value", option.replace("-", "_")), default]
     return options
+
+
+def patched(path):
+    """From the calls that add a fork's arguments, beside Megatron-LM's options."""
+    core = json.loads((pathlib.Path(__file__).parent / "options" / "megatron-core.json").read_text())
+    options = core["options"]
+    if yaml_options.KINDS is not None:
+        options = {option: [argument[0], core["kinds"].get(argument[0], [])] for option, argument in options.items()}
+    return added(path, options)
 
 
 # What the older parsers import and do not use while they add options.
@@ -337,7 +342,7 @@ def accelerate(root):
 
 READERS = {"accelerate": accelerate, "axolotl": yaml_options.axolotl, "gpt-neox": yaml_options.gpt_neox, "llama-factory": yaml_options.llama_factory, "ms-swift": yaml_options.ms_swift,
            "nanotron": yaml_options.nanotron, "megatron-bridge": bridge, "nemo": nemo, "neuronx": nxdt, "megatron-core": megatron, "pai-megatron-patch": lambda root: patched(root / "megatron_patch" / "arguments.py"),
-           "zero-bubble": lambda root: patched(root / "megatron" / "core" / "zbpp_utils.py"), "deepspeed": deepspeed, "torchtitan": torchtitan, "torchtitan-2026": torchtitan_code, "torchtune": torchtune, "transformers": yaml_options.trainer, "trl": yaml_options.trl, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
+           "zero-bubble": lambda root: patched(root / "megatron" / "core" / "zbpp_utils.py"), "deepspeed": deepspeed, "deepspeed-bert": lambda root: {**CORE, **added(root / "run_pretraining.py", {})}, "torchtitan": torchtitan, "torchtitan-2026": torchtitan_code, "torchtune": torchtune, "transformers": yaml_options.trainer, "trl": yaml_options.trl, "megatron-deepspeed": lambda root: {**CORE, **older_megatron(root)},
            "neuron-megatron": older_megatron}
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,7 @@ std::string option_of(std::string argument) {
 void require_options(const Table& table, TableFacts& facts, const std::string& file) {
   std::vector<Problem> problems;
   for (const auto& [field, argument] : kRequired) {
+    if (!table.says_model() && std::string_view(field).starts_with("model.")) continue;
     if (!facts.value(table.document->at("plan").at(field).get<std::string>()).value().is_null()) continue;
     const bool vocabulary = std::string(argument) == "vocab_size";
     problems.push_back({file, argument, "", vocabulary ? "is missing: the tokenizer decides it, and import reads none" : "is missing",

@@ -256,6 +256,9 @@ json appended(const json& list, const json& value) {
   return out;
 }
 
+/// A path without its folders.
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 }  // namespace
 
 json stage_call(const std::string& name, const std::vector<json>& a) {
@@ -267,6 +270,7 @@ json stage_call(const std::string& name, const std::vector<json>& a) {
   if (name == "small_letters" && a.size() == 1) return small_letters(a[0]);
   if (name == "costed_split" && a.size() == 4) return costed_split(a[0], a[1], a[2], a[3]);
   if (name == "words" && a.size() == 1) return words(a[0]);
+  if (name == "file_name" && a.size() == 1) return a[0].is_string() ? json(file_name(a[0].get<std::string>())) : json();
   if (name == "has" && a.size() == 2) return a[0].is_object() && a[1].is_string() && a[0].contains(a[1].get<std::string>());
   if (name == "distinct" && a.size() == 1) return a[0].is_array() ? distinct(a[0]) : json();
   if (name == "appended" && a.size() == 2) return appended(a[0], a[1]);

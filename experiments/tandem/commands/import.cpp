@@ -189,12 +189,12 @@ ExitCode import_file(const Options& o) {
   const auto table = table_for(o, text);
   if (!table && !(o.stack.empty() && o.configuration.empty()))
     throw CLI::ValidationError(o.stack.empty() ? "CONFIG" : "--stack", "is for arguments of a framework: " + o.input + " is a model alone");
-  if (!o.model.empty() && !(table && table->reads_file()))
+  if (!o.model.empty() && !(table && (table->reads_file() || !table->says_model())))
     throw CLI::ValidationError("--model", "is for a framework's file: " + o.input + " says the model");
   if (!o.adapter.empty() && table)
     throw CLI::ValidationError("--adapter", "is for a config.json: " + o.input + " is a framework's file");
   if (!o.set.empty() && !(table && table->reads_file()))
-    throw CLI::ValidationError("--set", "is for a framework's file, and " + o.input + " is none");
+    throw CLI::ValidationError("--set", "is for a framework's file, and " + o.input + (table ? " has options: append the option to them" : " is none"));
   if (table) return import_options(o, *table, text);
   if (o.record.empty()) return import_config(o);
   throw ConfigError(Problem{o.input, "--record", o.record, "needs a log: this file has no arguments", "give the log that Megatron-LM printed"});

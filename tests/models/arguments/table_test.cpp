@@ -113,6 +113,6 @@ TEST_CASE("an unknown framework is refused with the known ones") {
     arguments::read_table("megatron");
     FAIL("not refused");
   } catch (const ConfigError& e) {
-    CHECK(e.problems().front().message().find("known are accelerate, axolotl, deepspeed, gpt-neox, llama-factory, megatron-bridge, megatron-core, megatron-deepspeed, ms-swift, nanotron, nemo, neuron-megatron, neuronx, pai-megatron-patch, torchtitan, torchtitan-2026, torchtune, transformers, trl and zero-bubble") != std::string::npos);
+    CHECK(e.problems().front().message().find("known are accelerate, axolotl, deepspeed, deepspeed-bert, gpt-neox, llama-factory, megatron-bridge, megatron-core, megatron-deepspeed, ms-swift, nanotron, nemo, neuron-megatron, neuronx, pai-megatron-patch, torchtitan, torchtitan-2026, torchtune, transformers, trl and zero-bubble") != std::string::npos);
   }
 }

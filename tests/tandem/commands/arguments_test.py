@@ -142,6 +142,7 @@ class Arguments(WithFolder):
                                        ("#!/bin/sh\nif true; then\n" + OPTIONS.replace("\n ", " \\\n ") + "fi\n", ["--cluster", "dgx-h100"], 3, "stands in a condition"),
                                        (OPTIONS, ["--cluster", "dgx-h100", "--record", self.path("r")], 3, "nothing was measured"),
                                        (OPTIONS, ["--cluster", "dgx-h100", "--model", "llama3-8b"], 2, "is for a framework's file"),
+                                       (OPTIONS, ["--cluster", "dgx-h100", "--set", "vocab_size=32000"], 2, "append the option to them"),
                                        (OPTIONS.replace("gpt.py", "ict.py"), ["--cluster", "dgx-h100"], 4, "program = pretrain_ict.py"),
                                        ("HL_PP=2 HL_TP=4 scripts/run_bloom13b.sh", ["--cluster", "hls-gaudi2"], 3, "deepspeed() {"),
                                        (OPTIONS, ["--cluster", "dgx-h100", "--stack", "megatron"], 3, "megatron"),

@@ -27,7 +27,7 @@ BLOOM = """deepspeed --num_nodes 1 --num_gpus 8 pretrain_gpt.py --deepspeed --te
   --micro-batch-size 1 --global-batch-size 1024 --train-samples 300000000 --optimizer adam --adam-beta1 0.9 --adam-beta2 0.999
   --adam-eps 1e-8 --lr 1e-4 --min-lr 1e-5 --lr-decay-style cosine --lr-decay-samples 126953125 --lr-warmup-samples 216320 --clip-grad 1.0
   --weight-decay 0.1 --deepspeed_config=ds_config.json --zero-stage=0 --seed 42 --no-bias-dropout-fusion --no-bias-gelu-fusion
-  --no-masked-softmax-fusion --bf16 --data-impl mmap --vocab-size 50257
+  --no-masked-softmax-fusion --use_hpu --distributed-backend=hccl --hpu-deterministic --bf16 --data-impl mmap --vocab-size 50257
 """
 # aws-neuron/aws-neuron-reference-for-megatron-lm 868d46c: examples/pretrain_gpt3_6.7B_32layers_bf16.sh
 NEURON = """NEURON_FUSE_SOFTMAX=1 XLA_USE_BF16=1 torchrun --nproc_per_node 32 pretrain_gpt.py --tensor-model-parallel-size 8 --num-layers 32
