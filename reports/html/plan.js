@@ -16,6 +16,8 @@ function experts_cut() {
 }
 
 const range = p.step_time_range;
+const sharing = data.plan.cluster.override?.ranks_per_device ?? 1;
+const ofDevice = `of ${bytes(data.device_memory_bytes)} per device${sharing > 1 ? `, which ${sharing} ranks share` : ""}`;
 const launches = p.time_breakdown_s.launch >= 0.0005 * p.step_time_s;  // as simulate says it
 page.append(make("h1", {}, data.name),
   make("p", { class: "soft" }, `${degrees()} on ${number(data.plan.cluster.devices)} × ${data.device} (${data.plan.cluster.preset}); ` +
@@ -23,8 +25,7 @@ page.append(make("h1", {}, data.name),
   cards([[range.share ? `step time (${Math.round(100 * range.share)} %: ${seconds(range.low_s)} to ${seconds(range.high_s)})` : "step time", seconds(p.step_time_s)], ["tokens per second", number(p.tokens_per_s)],
     ["model TFLOP/s per device", number(p.model_tflops_per_device)], ["model FLOP utilisation", percent(p.mfu)],
     [`pipeline bubble${launches ? " (excluding waits for host launches)" : ""}`, percent(p.bubble_fraction)],
-    p.fits ? [`of ${bytes(data.device_memory_bytes)} per device`, bytes(p.needed_bytes), null]
-      : [`needed of ${bytes(data.device_memory_bytes)} per device: does not fit`, bytes(p.needed_bytes), "bad"]]));
+    p.fits ? [ofDevice, bytes(p.needed_bytes * sharing), null] : [`needed ${ofDevice}: does not fit`, bytes(p.needed_bytes * sharing), "bad"]]));
 if (range.wider) page.append(make("p", { class: "soft small" }, `Beyond the records: ${range.wider}.`));
 if (data.roles_in_all > roles.length)
   page.append(make("p", { class: "soft small" }, `Ranks that do the same are one role. ${roles.length} of ${data.roles_in_all} roles are shown, the critical one and the one that needs most memory among them.`));
@@ -50,7 +51,7 @@ section("Timeline",
 // ---- memory ----
 
 const memoryFigure = make("figure");
-const memoryOf = (role) => memoryChart(role, data.kinds, data.timeline.step_ns, { name: data.device, bytes: data.device_memory_bytes });
+const memoryOf = (role) => memoryChart(role, data.kinds, data.timeline.step_ns, { name: sharing > 1 ? `a rank's share of ${data.device}` : data.device, bytes: data.device_memory_bytes / sharing });
 const roleChoice = make("select", { "aria-label": "role", onchange: () => memoryFigure.replaceChildren(memoryOf(data.roles[roleChoice.value])) },
   roles.map((r) => make("option", { value: r.index, selected: r.index === data.neediest_role },
     `${r.label}: ${bytes(r.needed_bytes)}${r.index === data.neediest_role ? ", the most" : ""}`)));
@@ -59,7 +60,7 @@ section("Memory over the step",
   make("div", { class: "tools" }, make("label", {}, "role ", roleChoice)),
   legend(data.kinds.map((k, i) => [k, colour(i), i]).filter(([, , i]) => roles.some((r) => r.memory_over_time.some((s) => s[i + 1] > 0)))),
   memoryFigure,
-  make("p", { class: "soft" }, `Bytes of one device by kind, a tensor for as long as a pass has it: what is alive at once is less. The arena of the role that needs most, holes and alignment included, takes ${bytes(data.roles[data.neediest_role].arena_bytes)}.`));
+  make("p", { class: "soft" }, `Bytes of one ${sharing > 1 ? "rank" : "device"} by kind, a tensor for as long as a pass has it: what is alive at once is less. The arena of the role that needs most, holes and alignment included, takes ${bytes(data.roles[data.neediest_role].arena_bytes)}.`));
 section("Memory of the roles at their peaks",
   make("figure", {}, stackedBars(roles.map((r) => ({ label: r.label, short: `rank ${r.first_rank}`, parts: r.memory_bytes, whole: r.needed_bytes })), data.kinds, bytes,
     byteUnit(Math.max(...roles.map((r) => r.needed_bytes)))[1])));

@@ -53,7 +53,7 @@ page.append(make("h1", {}, study.name), ...(study.notes ? [make("p", {}, study.n
     ...(winner && goal ? [["days of training", number(winner.training_days)], winner.cost !== undefined ? ["cost", number(winner.cost)] : ["device hours", number(winner.device_hours)]] : []),
     ...(errors.length ? [[`mean error of ${errors.length} published ${judged[0].figure === "step_time_s" ? "step times" : "figures"}`, percent(mean(errors))]] : [])]),
   winner ? make("p", {}, make("b", {}, goal ? `For ${number(goal.tokens)} tokens${goal.days ? ` in ${number(goal.days)} days` : ""}, ${preferred} that fits: ` : "Most model FLOP/s of a device among the plans that fit: "), `${place(winner.at)}.`)
-    : make("p", { class: "bad" }, solved.some((r) => r.status === "ok") ? `No plan of this study that fits is done in ${number(goal.days)} days.` : "No plan of this study fits its devices."));
+    : make("p", { class: "bad" }, solved.some((r) => r.status === "ok") ? `No plan of this study that fits is done in ${number(goal.days)} days.` : solved.length ? "No plan of this study fits its devices." : "No plan of this study can be: the table of all plans has the reasons."));
 if (winner && winner.step_time_wider) page.append(make("p", { class: "soft small" }, `Beyond the records: ${winner.step_time_wider}.`));
 
 // ---- curves ----
@@ -147,7 +147,8 @@ function logTicks(low, high) {
 
 /** What the three figures draw, chosen axis by axis. */
 function narrowing() {
-  return make("div", { class: "tools" }, make("span", {}, "Drawn:"), axes.filter((a) => a.values.length > 1).map((a) => {
+  const choices = axes.filter((a) => a.values.length > 1);
+  return make("div", { class: "tools" }, choices.length ? make("span", {}, "Drawn:") : [], choices.map((a) => {
     const select = make("select", { "aria-label": `only ${short(a.name)}`, onchange: () => {
       if (select.value === "") delete only[a.name];
       else only[a.name] = a.values[Number(select.value)];

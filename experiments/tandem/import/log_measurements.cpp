@@ -63,7 +63,7 @@ nlohmann::ordered_json measurement_record(const nlohmann::ordered_json& plan, co
     measured["peak_memory_kind"] = "allocated";
   }
   return {{"id", plan.at("name")}, {"source", file}, {"plan", plan}, {"measured", measured},
-          {"notes", "The step time is the median of " + std::to_string(m.lines) + " lines of the log."}};
+          {"notes", "The step time is the median of " + std::to_string(m.lines) + (m.lines == 1 ? " line" : " lines") + " of the log."}};
 }
 
 }  // namespace tandem::import

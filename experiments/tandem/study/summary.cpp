@@ -202,8 +202,8 @@ std::string stacks_line(const json& rows) {
 
 std::string summary_text(const Study& study, const std::vector<std::string>& lines, const Tally& tally) {
   const json rows = rows_of(lines);
-  std::string out = stacks_line(rows) + study.name + ": " + std::to_string(tally.points) + " plans, " + std::to_string(tally.computed) +
-                    " computed, " + std::to_string(tally.kept) + " kept from before";
+  std::string out = stacks_line(rows) + study.name + ": " + std::to_string(tally.points) + (tally.points == 1 ? " plan, " : " plans, ") +
+                    std::to_string(tally.computed) + " computed, " + std::to_string(tally.kept) + " kept from before";
   // Axis values without effect (e.g. defaults) make plans that equal others.
   if (const std::size_t own = tally.computed + tally.kept, there = tally.points - tally.missing; there > own)
     out += ", " + std::to_string(there - own) + " the same as another";

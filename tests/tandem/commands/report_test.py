@@ -75,6 +75,14 @@ class Report(WithFolder):
         for text in (f"{needed[2]}", f"{most['label']}: {needed[2]}, the most"):
             self.assertIn(text, page.shown)
 
+    def test_a_page_counts_the_memory_of_all_ranks_that_share_a_device(self):
+        shared = self.folder.plan(changed(SMALL, cluster={"preset": "cpu-host", "devices": 2, "override": {"ranks_per_device": 4}}))
+        page, _ = self.page(shared)
+        together = re.search(r"the 4 ranks that share a device need (\S+ \S+) of its (\S+ \S+), fits", run("simulate", shared)[1])
+        self.assertRegex(page.shown, rf"{re.escape(together[1])}\s+of {re.escape(together[2].removesuffix('.00 GiB'))}\S* GiB per device, which 4 ranks share")
+        self.assertIn("Bytes of one rank by kind", page.shown)
+        self.assertIn("a rank's share of one CPU core: 1 GiB", page.shown)
+
     def test_a_page_says_that_the_bubble_is_without_launches_where_simulate_does(self):
         whole = {"model": {"preset": "llama3-8b"}, "cluster": {"preset": "dgx-h100", "devices": 8}, "parallel": {"data": 8, "zero_stage": 3},
                  "training": {"seq_length": 8192, "micro_batch_size": 1, "global_batch_size": 16, "recompute": "full"}}
@@ -153,6 +161,14 @@ class Report(WithFolder):
         self.assertEqual(run("sweep", tandem.SOURCE / "experiments" / "studies" / "megatron-weak-scaling" / "study.json", "--out", out)[0], 0)
         page, _ = self.page(out)
         self.assertIn("Vertical lines hold 80 % of outcomes. Crosses are published figures.", page.shown)
+
+    def test_a_study_of_impossible_plans_does_not_blame_the_memory(self):
+        study = self.folder.file("study.json", json.dumps({"name": "none", "base": SMALL, "axes": [{"field": "training.micro_batch_size", "values": [4096]}]}))
+        out = self.folder.path / "out"
+        self.assertIn("none: 1 plan, 1 computed", run("sweep", study, "--out", out)[1])
+        page, _ = self.page(out)
+        self.assertIn("No plan of this study can be: the table of all plans has the reasons.", page.shown)
+        self.assertNotIn("Drawn:", page.shown)
 
     def timelines(self):
         plan, run_file, sim_file = self.folder.plan(SMALL), self.path("run.json"), self.path("sim.json")
