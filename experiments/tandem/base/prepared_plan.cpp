@@ -22,20 +22,30 @@ bool describes(const CostTable& table, const Plan& plan, const Topology& topolog
   return table.device == plan.cluster.preset || sim::describes(table.device, topology.device());
 }
 
+bool lacks(const CostTable& table, DType type) {
+  if (table.of_accelerator() || table.samples.empty()) return false;
+  return std::none_of(table.samples.begin(), table.samples.end(), [&](const CostSample& s) { return s.dtype == type; });
+}
+
 /// The type of a CPU's table if it lacks the plan's type; else "".
 std::string other_type(const CostTable& table, DType compute) {
-  if (table.of_accelerator() || table.samples.empty()) return "";
-  const auto own = [&](const CostSample& s) { return s.dtype == compute; };
-  if (std::any_of(table.samples.begin(), table.samples.end(), own)) return "";
-  return std::string(name(table.samples.front().dtype));
+  return lacks(table, compute) ? std::string(name(table.samples.front().dtype)) : "";
 }
 
 std::string unmeasured(DType compute) {
   return "the plan computes in " + std::string(name(compute)) + ", in which nothing was measured";
 }
 
+/// Whether sums of gradients and the update of such plans are in fp32.
+bool is_narrow(DType compute) { return compute == DType::bf16 || compute == DType::fp16; }
+
 std::string remedy(DType compute) {
-  return "run tandem measure --precision " + std::string(name(compute)) + " -o F, and give --cost-table F";
+  return "run tandem measure --precision " + std::string(is_narrow(compute) ? "fp32," : "") + std::string(name(compute)) + " -o F, and give --cost-table F";
+}
+
+void tell_missing_fp32(const std::string& path, const CostTable& table, DType compute) {
+  if (is_narrow(compute) && !lacks(table, compute) && lacks(table, DType::fp32))
+    log(path + ": was not measured in fp32, which the plan also needs: those costs are a roofline of unverified facts; " + remedy(compute));
 }
 
 void require_described(const std::string& path, const Plan& plan, const Topology& topology) {
@@ -46,6 +56,7 @@ void require_described(const std::string& path, const Plan& plan, const Topology
   const DType compute = plan.training.dtypes.compute;
   if (const std::string type = other_type(table, compute); !type.empty())
     throw ConfigError(Problem{path, "entries", type, unmeasured(compute), remedy(compute)});
+  tell_missing_fp32(path, table, compute);
 }
 
 /// The plan file's text with the perturbation inserted.
@@ -91,8 +102,10 @@ void tell_other_type(const Plan& plan, const Topology& topology) {
   const std::string& table = topology.device().cost_table;
   const DType compute = plan.training.dtypes.compute;
   if (table.empty() || is_preset_path(table) || !file_exists(measured_table_path(table))) return;
-  const std::string path = measured_table_path(table), type = other_type(load_cost_table(path), compute);
-  if (!type.empty())
+  const std::string path = measured_table_path(table);
+  const CostTable measured = load_cost_table(path);
+  tell_missing_fp32(path, measured, compute);
+  if (const std::string type = other_type(measured, compute); !type.empty())
     log(path + ": was measured in " + type + "; " + unmeasured(compute) + ": costs are a roofline of unverified facts; " + remedy(compute));
 }
 

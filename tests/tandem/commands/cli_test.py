@@ -306,6 +306,15 @@ class Measure(WithFolder):
         self.assertEqual((code, out), (3, ""))
         self.assertIn("entries = fp32: the plan computes in fp64", err)
         self.assertIn("measure --precision fp64", err)
+        # plans in 16 bits update in fp32, so that they need both types
+        half, narrow = self.folder.plan(changed(SMALL, **{"training.precision": "bf16"}), "half.json"), json.loads(pathlib.Path(table).read_text())
+        code, _, err = run("simulate", half, "--cost-table", table)
+        self.assertEqual(code, 3)
+        self.assertIn("measure --precision fp32,bf16 -o", err)
+        narrow["entries"]["bf16"] = narrow["entries"].pop("fp32")
+        code, _, err = run("simulate", half, "--cost-table", self.folder.file("narrow.json", json.dumps(narrow)))
+        self.assertEqual(code, 0, err)
+        self.assertIn("was not measured in fp32, which the plan also needs", err)
         (self.folder.path / "cpu-host.json").write_bytes(pathlib.Path(table).read_bytes())
         place = {"TANDEM_MEASURED": str(self.folder.path)}
         code, _, err = run("simulate", double, environment=place)
