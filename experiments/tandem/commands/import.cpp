@@ -155,8 +155,7 @@ ExitCode import_options(const Options& o, const arguments::Table& table, const s
     needs.newest = load_stack(made.stack.name)->read_until;
     made = arguments::import_arguments(text, o.input, table, needs);
   }
-  const auto record = o.record.empty() ? nlohmann::ordered_json()
-                                       : import::measurement_record(*made.document, import::measurements_of(text), o.input);
+  const auto record = o.record.empty() ? nlohmann::ordered_json() : import::measurement_record(*made.document, text, o.input);
   prepare_outputs({o.out, o.record}, {o.input, o.configuration});
   report(made, o);
   write_document(o, made.document->dump(2) + "\n");

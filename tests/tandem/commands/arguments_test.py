@@ -73,6 +73,32 @@ class Arguments(WithFolder):
         judged = tandem_json("validate", self.path("runs.jsonl"))["records"]
         self.assertEqual([(r["id"], r["measured_step_time_s"]) for r in judged], [("train", 0.41)])
 
+    def test_a_log_with_its_times_in_seconds_gives_the_same_record(self):
+        # Lines as BLOOM's program wrote them: bigscience-workshop/bigscience, train/tr11-176B-ml/chronicles.md
+        records = []
+        for unit, times in (("ms", (9000.0, 410.0, 420.0, 400.0)), ("s", ("9.00", "0.41", "0.42", "0.40"))):
+            log = self.folder.file(f"{unit}.log", printed(LOG, times).replace("iteration (ms)", f"iteration ({unit})"))
+            code, _, err = run("import", log, "--cluster", "dgx-h100", "--out", self.path("run.json"), "--record", self.path("runs.jsonl"))
+            self.assertEqual(code, 0, err)
+            records.append(json.loads(pathlib.Path(self.path("runs.jsonl")).read_text())["measured"])
+        self.assertEqual(records, [{"step_time_s": 0.41}] * 2)
+
+    def test_lines_of_a_ramp_up_are_no_steps_of_the_plan(self):
+        block, lines = printed(LOG, [9000, 100, 110, 120, 410, 400, 430]).split(" iteration ", 1)
+        batches = iter([16, 16, 32, 32, 64, 64, 64])
+        ramp = [f" iteration {line}" + f" | global batch size: {next(batches):5d} |" for line in lines.strip().split("\n iteration ")]
+        for end, expected in ((7, 0.41), (4, None)):
+            log = self.folder.file("train.log", block + "\n".join(ramp[:end]) + "\n")
+            code, _, err = run("import", log, "--cluster", "dgx-h100", "--out", self.path("run.json"), "--record", self.path("runs.jsonl"))
+            if expected is None:
+                self.assertEqual(code, 3)
+                self.assertIn("no step has that of the plan, 64", err)
+                continue
+            self.assertEqual(code, 0, err)
+            record = json.loads(pathlib.Path(self.path("runs.jsonl")).read_text())
+            self.assertEqual(record["measured"], {"step_time_s": expected})
+            self.assertEqual(record["notes"], "The step time is the median of 3 lines of the log, without 3 of other batches.")
+
     def test_a_log_longer_than_what_is_read_at_once_gives_the_same_record(self):
         noise = "".join(f" [rank{i}] loading shard {i} ... done\n" for i in range(1000)) * 2200  # of 64 MiB and more
         self.assertGreater(len(noise), 64 << 20)
