@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/tandem/base/error_report.hpp"
+#include "experiments/tandem/planning/assessment.hpp"
 #include "experiments/tandem/planning/rent.hpp"
 #include "models/base/files.hpp"
 #include "models/base/fnv.hpp"
@@ -41,7 +42,7 @@ ordered_json by_kind(const BytesByKind& bytes) {
   return out;
 }
 
-void add_prediction(ordered_json& row, const Prediction& p) {
+void add_prediction(ordered_json& row, const Prediction& p, std::int64_t ranks_per_device) {
   const RolePrediction& heaviest = p.roles[p.heaviest_role];
   row["step_time_s"] = p.step_time.seconds();
   row["step_time_low_s"] = p.range.low_s;
@@ -51,7 +52,7 @@ void add_prediction(ordered_json& row, const Prediction& p) {
   for (const auto& [key, rate] : step_rates(p)) row[key] = rate;
   row["fits"] = p.fits;
   row["peak_memory_bytes"] = heaviest.peak_memory_bytes.count();
-  row["needed_bytes"] = p.roles[neediest_role(p)].needed_bytes.count();
+  row["needed_bytes"] = planning::needed_on_device(p, ranks_per_device);
   row["device_memory_bytes"] = p.device_memory.count();
   row["time_breakdown_s"] = p.roles[p.critical_role].time_breakdown_s;
   row["memory_bytes"] = by_kind(heaviest.memory_bytes);
@@ -78,7 +79,7 @@ void predict(ordered_json& row, const Point& point, const std::string& file) {
   const Prediction p = sim::simulate(plan, graph, *topology, options);
   settle(row, p.fits ? Status::ok : Status::too_large,
          p.fits ? "" : "does not fit the memory of " + topology->device().name);
-  add_prediction(row, p);
+  add_prediction(row, p, plan.cluster.ranks_per_device);
   row["device_note"] = sim::caveat_note(topology->device());
   row["idle_devices"] = planning::rented_devices(place, std::nullopt, 0).idle;
 }

@@ -162,6 +162,17 @@ class Report(WithFolder):
         page, _ = self.page(out)
         self.assertIn("Vertical lines hold 80 % of outcomes. Crosses are published figures.", page.shown)
 
+    def test_a_study_counts_the_memory_of_all_ranks_that_share_a_device(self):
+        shared = changed(SMALL, cluster={"preset": "cpu-host", "devices": 2, "override": {"ranks_per_device": 4}})
+        study = self.folder.file("study.json", json.dumps({"name": "shared", "base": shared, "axes": [{"field": "training.micro_batch_size", "values": [1]}]}))
+        out = self.folder.path / "out"
+        code, told, err = run("sweep", study, "--out", out)
+        self.assertEqual(code, 0, err)
+        row = json.loads((out / "results.jsonl").read_text())
+        alone = tandem_json("simulate", self.folder.plan(changed(shared, **{"training.micro_batch_size": 1})))
+        self.assertEqual(row["needed_bytes"], 4 * alone["needed_bytes"])
+        self.assertIn(re.search(r"the 4 ranks that share a device need (\S+ \S+) of its", run("simulate", self.path("plan.json"))[1])[1], told)
+
     def test_a_study_of_impossible_plans_does_not_blame_the_memory(self):
         study = self.folder.file("study.json", json.dumps({"name": "none", "base": SMALL, "axes": [{"field": "training.micro_batch_size", "values": [4096]}]}))
         out = self.folder.path / "out"
