@@ -163,6 +163,26 @@ class Arguments(WithFolder):
         self.assertEqual(json.loads(out)["parallel"]["offload"], {"optimizer": True, "ratio": 1.0})
         self.assertIn("stack deepspeed as of 2026-08\n", err)
 
+    def test_a_shell_script_of_the_trainer_is_a_plan_that_is_simulated(self):
+        script = """#!/bin/bash
+GPUS=8
+ARGS=(--model_name_or_path Qwen/Qwen3-0.6B --data_path d.json --model_max_length 2048 --per_device_train_batch_size 1)
+torchrun --nproc_per_node $GPUS --master_addr $MASTER_ADDR train.py "${ARGS[@]}" --gradient_accumulation_steps 4 --bf16 True \\
+  --fsdp "full_shard auto_wrap" --gradient_checkpointing --max_steps 10 --output_dir $OUT 2>&1 | tee log
+"""
+        plan = self.path("plan.json")
+        code, _, err = run("import", self.folder.file("run.sh", script), "--cluster", "dgx-h100", "--out", plan)
+        self.assertEqual(code, 0, err)
+        self.assertIn("told: options of the script's own (data_path = \"d.json\"); instead: the plan without them\n", err)
+        self.assertIn("no argument of the framework that is known here: data_path\n", err)
+        got = tandem_json("simulate", plan)
+        self.assertGreater(got["step_time_s"], 0)
+        document = json.loads(pathlib.Path(plan).read_text())
+        self.assertEqual((document["training"]["global_batch_size"], document["cluster"]["devices"], document["parallel"]["zero_stage"]), (32, 8, 3))
+        code, _, err = run("import", self.folder.file("slip.sh", script.replace("--max_steps", "--max_step")), "--cluster", "dgx-h100")
+        self.assertEqual(code, 4)
+        self.assertIn("max_step = 10: not implemented: an option that is nearly max_steps", err)
+
     def test_bad_inputs_are_refused(self):
         for text, more, code, part in ((OPTIONS, [], 3, "--cluster: is missing"),
                                        ("#!/bin/sh\nif true; then\n" + OPTIONS.replace("\n ", " \\\n ") + "fi\n", ["--cluster", "dgx-h100"], 3, "stands in a condition"),
