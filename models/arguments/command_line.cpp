@@ -244,6 +244,8 @@ bool is_option(std::string_view word) {
 }
 
 Arguments command_arguments(std::string_view text, const ArgumentNames& names, const std::string& file, const Words& programs) {
+  if (const std::string_view line = text.substr(0, text.find('\n')); line.starts_with("#!") && line.find("sh") == std::string_view::npos)
+    throw ConfigError(Problem{file, "arguments", '"' + shortened(line) + '"', "begins a script that is none of a shell", kPrinted});
   const bool script = is_script(text, file);
   const Words words = command_of_statements(shell_statements(text, script, file), programs, script, file);
   Arguments out{std::make_shared<json>(json::object()), "", false};

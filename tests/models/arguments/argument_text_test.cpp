@@ -50,6 +50,7 @@ TEST_CASE("quotes, backslashes and comments are a shell's") {
 
 TEST_CASE("what only a shell can read is refused") {
   CHECK(refusal("#!/bin/bash\n--num-layers 2").find("starts no program that is seen here") != std::string::npos);
+  CHECK(refusal("#!/usr/bin/env python3\nprint('--num-layers 2')").find("begins a script that is none of a shell") != std::string::npos);
   CHECK(read("--num-layers $LAYERS").open.at("num_layers") == "--num-layers $LAYERS");
   CHECK(refusal("nothing here").find("has no option and no block of arguments") != std::string::npos);
 }
