@@ -15,7 +15,7 @@
 #include "exec/device/works/product_parts.hpp"
 #include "exec/device/piece_ranges.hpp"
 #include "exec/device/works/work.hpp"
-#include "tests/emulated/perform.hpp"
+#include "tests/emulated/performed.hpp"
 
 namespace tandem::tests {
 namespace {
@@ -65,6 +65,7 @@ void perform(const device::Product& p) {
   if (s.activation != ProductActivation::none) return perform_all(device::activation_apart(p));
   if (s.sums) return perform_all(device::all_apart(p));
   const device::Typed out{p.out, s.result}, bias{p.vector, s.result};
+  const double alpha = rounded(p.alpha, s.type);  // cuBLASLt takes it in the arithmetic's type
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t c = 0; c < s.out.cols; ++c)
       for (std::int64_t r = 0; r < s.out.rows; ++r) {
@@ -72,7 +73,7 @@ void perform(const device::Product& p) {
         for (std::int64_t k = 0; k < s.summed(); ++k)
           sum += element(p.first, s.first, s.type, {b, r, k}) * element(p.second, s.second, s.type, {b, k, c});
         const std::int64_t at = b * s.out.stride + c * s.out.ld + r;
-        double value = rounded(p.alpha * sum, s.type);
+        double value = rounded(alpha * sum, s.type);
         if (s.accumulate) value += device::load<double>(out, at);
         if (s.bias) value += device::load<double>(bias, r);
         device::store(out, at, value);

@@ -1,19 +1,15 @@
 #pragma once
 // A kernel of exec/device on the host, block by block.
 
-#include <cstddef>
 #include <limits>
 
 #include "exec/device/typed.hpp"
 #include "models/base/error.hpp"
 #include "tests/emulated/host_block.hpp"
+#include "tests/emulated/performed.hpp"
 
 namespace tandem::tests {
 
-/// Dynamic shared memory in bytes that a Hopper's block has at most, less what kernels have of their own.
-inline constexpr std::size_t kMostShared = std::size_t{225} << 10;
-
-/// Throws ContractError if a device could not launch the kernel.
 template <class Kernel>
 void perform_kernel(const Kernel& kernel) {
   const exec::device::Grid grid = kernel.grid();

@@ -24,17 +24,17 @@ def nvcc(environment):
 
 
 def compiled(build):
-    """Names of the files of exec/cuda whose objects are in the build tree."""
+    """Names of the files of exec/cuda whose objects are in the build tree; not those that tests compile for the host."""
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     objects = [(Path(c["file"]), re.search(r"\s-o\s+(\S+)", c["command"])) for c in commands]
-    there = [file for file, made in objects if made and (build / made.group(1)).exists()]
+    there = [file for file, made in objects if made and not made.group(1).startswith("tests/") and (build / made.group(1)).exists()]
     return {path.name for path in there if path.parent.parts[-2:] == ("exec", "cuda")}
 
 
 def cuda(root, build, compiler):
     """The line to print, and whether the gate may go on."""
     if compiler is None:
-        return "CUDA files: none compiled, there is no nvcc", True
+        return "CUDA files: none compiled, there is no nvcc; tests/hostcuda is not built", True
     wanted = {p.name for p in (root / "exec" / "cuda").iterdir() if p.suffix in {".cpp", ".cu"}}
     made = compiled(build)
     missing = sorted(wanted - made - set(TWINS))

@@ -57,7 +57,7 @@ class Cuda(WithFolder):
                 self.assertIn("/a/nvcc", line)
 
     def test_a_machine_without_nvcc_passes(self):
-        self.assertEqual(gate_report.cuda(self.root, self.root, None), ("CUDA files: none compiled, there is no nvcc", True))
+        self.assertEqual(gate_report.cuda(self.root, self.root, None), ("CUDA files: none compiled, there is no nvcc; tests/hostcuda is not built", True))
 
     def test_nvcc_is_found_where_cmake_would_look(self):
         compiler = self.root / "bin" / "nvcc"
