@@ -2,6 +2,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/hostcuda/plans.hpp"
+#include "tests/hostcuda/runtime/heap.hpp"
 #include "tests/hostcuda/trained.hpp"
 
 using namespace tandem;
@@ -77,4 +78,17 @@ TEST_CASE("a step as a CUDA graph gives the bits of one that is issued", "[hostc
       for (std::size_t s = 0; s < issued.steps.size(); ++s) CHECK(replayed.steps[s].loss == issued.steps[s].loss);
       CHECK(same(replayed.weights, issued.weights));
     }
+}
+
+TEST_CASE("the host touches no memory of the device, which would end this program while no operation runs", "[hostcuda]") {
+  hostcuda::Settings guarded = lagging(5);
+  guarded.guards = true;
+  const Plan plan = host_plan(R"({"parallel": {"data": 2, "zero_stage": 1}})", "fp32");
+  const exec::RunResult emulated = on_emulated(plan);
+  {
+    const WithSettings settings(guarded);
+    hostcuda::apply_guards();
+    CHECK(same(on_cuda(plan), emulated));
+  }
+  hostcuda::apply_guards();
 }

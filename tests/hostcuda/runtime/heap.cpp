@@ -131,7 +131,7 @@ Opened::Opened() : guards_(settings().guards) {
 Opened::~Opened() {
   if (!guards_) return;
   const std::lock_guard lock(guard_mutex);
-  if (--opened == 0) heap(Kind::device).protect(PROT_NONE);
+  if (--opened == 0 && settings().guards) heap(Kind::device).protect(PROT_NONE);
 }
 
 void apply_guards() {
