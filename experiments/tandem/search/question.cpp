@@ -193,14 +193,27 @@ class QuestionReader {
   }
 
   /// Chooses the largest power of two of sequences with at most four million tokens. If the devices do not divide it, the nearest
-  /// multiple of them, because pure data parallelism is often the fastest layout.
+  /// multiple of them, because pure data parallelism is often the fastest layout. More devices than sequences are divided by their
+  /// least prime factors before: other ranks than data ranks take these.
   void choose_batch() {
     const std::int64_t length = document_["training"]["seq_length"].is_number_integer() ? document_["training"]["seq_length"].get<std::int64_t>() : 1;
     std::int64_t batch = 1;
     while (2 * batch * std::max<std::int64_t>(1, length) <= kTokensOfAStep) batch *= 2;
-    if (const std::int64_t devices = shared_by_devices(batch); devices < batch) batch = (batch + devices / 2) / devices * devices;
+    const std::int64_t devices = request_.compared.size() < 2 ? most_data_ranks(said_devices(), batch) : shared_by_devices(batch);
+    if (devices < batch) batch = (batch + devices / 2) / devices * devices;
+    else if (request_.compared.size() < 2) batch = devices;
     study::set_field(document_, "training.global_batch_size", batch);
     out_.told.push_back("a global batch of " + std::to_string(batch) + " sequences (--global-batch sets it)");
+  }
+
+  /// Devices divided by their least prime factors, those of other degrees, until they are at most `batch`.
+  static std::int64_t most_data_ranks(std::int64_t devices, std::int64_t batch) {
+    constexpr std::int64_t kLargest = 64;  // of a prime factor of other degrees
+    for (std::int64_t factor = 2; devices > batch && factor <= kLargest;) {
+      if (devices % factor == 0) devices /= factor;
+      else ++factor;
+    }
+    return devices;
   }
 
   /// The document's number of devices; 1 if it is no number.

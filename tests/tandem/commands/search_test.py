@@ -192,6 +192,12 @@ class Search(Searching):
         for devices in (1, 8, 71):  # sequences of 2,048 tokens: 2,048 of them are 4 M tokens
             self.assertEqual(self.batches("--devices", devices), {round(2048 / devices) * devices})
         self.assertEqual(self.batches("--devices", "24,40", "--pareto"), {17 * 120})
+        for devices, batch in ((4096, 2048), (9000, 2250), (2003 * 2, 2003)):  # more devices than sequences: other degrees take factors of them
+            code, out, _ = run("search", "gpt-1.3b", "--cluster", "dgx-h200", "--devices", devices, "--changes", 0,
+                               *("--axis=" + axis for axis in ("tensor=1,2,4", "pipeline=1", "context=1", "micro_batch_size=1", "zero=1", "recompute=none",
+                                                               "schedule=1f1b", "virtual_pipeline=1", "sequence_parallel=false")))
+            self.assertEqual(code, 0, out)
+            self.assertIn(f"global batch {batch:,} x", out)
         self.assertEqual(self.batches("--devices", 71, "--global-batch", 71), {71})
 
     def test_a_model_of_a_file_is_called_by_its_file(self):
