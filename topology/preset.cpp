@@ -304,6 +304,7 @@ void read_node(FactReader& r, ClusterFacts& facts) {
   if (r.has("host_processor")) n.host_processor = read_processor(r);
   read_scale_up(r.object("scale_up"), n, r.text("kind", "") == kTorus3d);
   if (r.has("scale_out")) read_scale_out(r.object("scale_out"), n);
+  if (n.kind == ScaleUp::pcie && n.host_link.bytes_per_second() == 0) n.host_link = n.link;  // the card's only link
 }
 
 // ---- cluster ----

@@ -162,10 +162,12 @@ TEST_CASE("another link to the host replaces the preset's, for copies and on the
   ClusterSpec across = cluster("dgx-a100-80gb", 16);  // 25 GB/s a NIC
   across.override.host_link_bytes_per_s = Bandwidth::bytes_per_second(12e9);
   REQUIRE(narrowest(*make_topology(across), 0, 8) == 12e9);
-  ClusterSpec unknown = cluster("pcie-rtx-4090", 8);      // no published link to the host
+  ClusterSpec unknown = cluster("trn2.48xlarge", 64);     // no published link to the host
   REQUIRE(make_topology(unknown)->device().host_link.bytes_per_second() == 0);
   unknown.override.host_link_bytes_per_s = Bandwidth::bytes_per_second(24e9);
   REQUIRE(make_topology(unknown)->device().host_link.bytes_per_second() == 24e9);
+  ClusterSpec card = cluster("pcie-rtx-4090", 8);         // the card's PCIe 4.0 x16
+  REQUIRE(make_topology(card)->device().host_link.bytes_per_second() == 31.5e9);
 }
 
 TEST_CASE("fewer devices of a node may be used where links stay in place") {

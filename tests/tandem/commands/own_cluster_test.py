@@ -76,6 +76,15 @@ class OwnCluster(WithFolder):
         self.assertTrue(text.startswith("warning: no record on H100 SXM5 80 GB: without a calibration the step time is a bound; "), text)
         self.assertIn("warning: the device has no calibration", text)
 
+    def test_cards_without_a_network_offload_over_their_pcie_link(self):
+        plan = {"model": {"preset": "qwen3-8b"}, "cluster": {"preset": "pcie-rtx-4090", "devices": 8},
+                "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 8, "recompute": "full"},
+                "parallel": {"data": 8, "zero_stage": 3, "offload": {"optimizer": True, "parameters": True}}}
+        offloaded = tandem_json("simulate", self.folder.plan(plan))
+        self.assertTrue(offloaded["fits"])
+        link = {"cluster.override": {"host_link_bytes_per_s": "31.5 GB/s"}}  # PCIe 4.0 x16
+        self.assertEqual(tandem_json("simulate", self.folder.plan(changed(plan, **link)))["step_time_s"], offloaded["step_time_s"])
+
     def test_whether_a_plan_fits_is_said_with_the_figure_that_decides(self):
         own, plan = self.in_place(), changed(PLAN, **{"cluster.preset": "own.json", "training.expandable_segments": True})
         segments = changed(plan, **{"training.expandable_segments": False})
