@@ -319,6 +319,12 @@ void read_fabric(FactReader r, FabricFacts& f) {
   r.finish();
 }
 
+Bytes host_memory(FactReader& r) {
+  const Bytes out = r.bytes("host_memory_bytes");
+  if (out < kLeastMemory) r.refuse("host_memory_bytes", "is less than a megabyte", "write for example \"2 TiB\"");
+  return out;
+}
+
 void read_cluster(FactReader& r, ClusterFacts& facts) {
   r.text("name", "");
   r.text("notes", "");
@@ -326,6 +332,7 @@ void read_cluster(FactReader& r, ClusterFacts& facts) {
   const std::string device = r.has("device") && r.raw("device").is_string() ? r.text("device", "") : "";
   read_part(r, "device", kDevices, facts.unverified, [&](FactReader& part) { read_device(part, facts.device, device); });
   if (r.has("fabric")) read_fabric(r.object("fabric"), facts.fabric);
+  if (r.has("host_memory_bytes")) facts.host_memory = host_memory(r);
   if (facts.node.nics == 0) facts.fabric.max_nodes = 1;
   facts.device.calibration = calibration(r, facts.device.calibration);
   facts.device.cost_table = name_or_path(r, "cost_table", facts.device.cost_table);
@@ -342,6 +349,12 @@ std::optional<Device> find_device_preset(const std::string& name) {
   Device device;
   read_device(reader, device, name);
   return device;
+}
+
+std::optional<Host> find_host(const std::string& preset) {
+  const ClusterFacts facts = load_cluster(preset);
+  if (facts.host_memory == Bytes{}) return std::nullopt;
+  return Host{facts.host_memory, facts.node.devices_per_host > 0 ? facts.node.devices_per_host : facts.node.devices};
 }
 
 std::string cluster_file(const std::string& preset) {

@@ -54,8 +54,17 @@ struct ClusterFacts {
   Device device;
   NodeFacts node;
   FabricFacts fabric;
+  Bytes host_memory;                       ///< of one host (see NodeFacts::devices_per_host); 0: not published
   std::vector<std::string> unverified;
 };
+
+/// One host of a cluster: its memory, and the devices that share it.
+struct Host {
+  Bytes memory;
+  std::int64_t devices = 0;                ///< 0: those of the plan
+};
+/// What a cluster's preset or file says of its hosts; nothing if it does not say their memory. Throws ConfigError.
+std::optional<Host> find_host(const std::string& preset);
 
 /// The device preset of this name; nothing if there is none. Throws ConfigError on a broken file.
 std::optional<Device> find_device_preset(const std::string& name);

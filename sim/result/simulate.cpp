@@ -137,7 +137,9 @@ void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const S
   if (const std::string note = nccl_note(setup, simulated, out.step_time); !note.empty()) out.notes.push_back(note);
   if (const std::string note = nodes_note(plan.cluster); !note.empty()) out.notes.push_back(note);
   if (const std::string note = network_note(setup.topology); !note.empty()) out.notes.push_back(note);
-  if (const std::string note = host_memory_note(setup); !note.empty()) out.notes.push_back(note);
+  const HostMemoryUse host = host_memory_use(setup, plan.cluster);
+  out.fits = out.fits && host.fits();
+  if (const std::string note = host_memory_note(host); !note.empty()) out.notes.push_back(note);
   const ReplacedFacts replaced(setup);
   for (const std::string& fact : setup.topology.unverified())
     if (!replaced.hold(fact)) out.notes.push_back(std::string(kUnverified) + fact);

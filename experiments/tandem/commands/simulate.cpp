@@ -14,6 +14,7 @@
 #include "reports/timeline/chrome_trace.hpp"
 #include "reports/timeline/run_routing.hpp"
 #include "reports/timeline/saved_timeline.hpp"
+#include "sim/result/host_memory_note.hpp"
 #include "sim/result/simulate.hpp"
 #include "topology/budget_facts.hpp"
 
@@ -74,7 +75,7 @@ ExitCode simulate(const Options& o) {
   write_files(o, r, *topology, p, routing ? &*routing : nullptr);
   o.json ? print_json(to_json(p, r.plan)) : print(to_text(p, r.plan));
   if (p.fits || o.allow_oversize) return ExitCode::ok;
-  print_error(o.plan + ": the plan does not fit the memory of " + topology->device().name + "; " + ways_to_fit(r.plan) +
+  print_error(o.plan + ": the plan does not fit " + sim::lacking_memory(p, topology->device()) + "; " + ways_to_fit(r.plan) +
               "; or accept it with --allow-oversize");
   return ExitCode::infeasible;
 }

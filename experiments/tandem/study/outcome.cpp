@@ -12,6 +12,7 @@
 #include "models/base/presets.hpp"
 #include "reports/prediction/step_rates.hpp"
 #include "sim/cost/caveat.hpp"
+#include "sim/result/host_memory_note.hpp"
 #include "sim/result/simulate.hpp"
 #include "topology/plan_reader.hpp"
 #include "topology/preset.hpp"
@@ -78,7 +79,7 @@ void predict(ordered_json& row, const Point& point, const std::string& file) {
   options.every_breakdown = false;
   const Prediction p = sim::simulate(plan, graph, *topology, options);
   settle(row, p.fits ? Status::ok : Status::too_large,
-         p.fits ? "" : "does not fit the memory of " + topology->device().name);
+         p.fits ? "" : "does not fit " + sim::lacking_memory(p, topology->device()));
   add_prediction(row, p, plan.cluster.ranks_per_device);
   row["device_note"] = sim::caveat_note(topology->device());
   row["idle_devices"] = planning::rented_devices(place, std::nullopt, 0).idle;

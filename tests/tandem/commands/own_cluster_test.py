@@ -76,6 +76,33 @@ class OwnCluster(WithFolder):
         self.assertTrue(text.startswith("warning: no record on H100 SXM5 80 GB: without a calibration the step time is a bound; "), text)
         self.assertIn("warning: the device has no calibration", text)
 
+    def test_offloaded_tensors_must_fit_the_memory_of_the_host(self):
+        plan = changed(PLAN, **{"cluster.preset": "own.json", "parallel.offload": {"optimizer": True}})
+        path = self.folder.plan(plan)
+
+        def told(memory):
+            (self.folder.path / "own.json").write_text(json.dumps(self.cluster | {"host_memory_bytes": memory}))
+            code, out, err = run("simulate", path, "--json")
+            answer = json.loads(out)
+            return code, answer["fits"], " ".join(note for note in answer["notes"] if "offloaded tensors take" in note), err
+
+        # Masters and two moments in fp32 of half of the layers and of half of every matrix, shared by 4 data ranks; 8 ranks on a host.
+        code, fits, note, _ = told("2 TiB")
+        self.assertEqual((code, fits), (0, True))
+        gib = float(note.split(" GiB of 2.00 TiB for 8 ranks")[0].split(" ")[-1])
+        self.assertAlmostEqual(gib, 12 * 8.03e9 / 16 * 8 / 2**30, delta=0.1 * gib)
+        code, fits, note, err = told("16 GiB")
+        self.assertEqual((code, fits), (4, False))
+        self.assertTrue(note.startswith("the host's memory is too small: "), note)
+        self.assertIn("does not fit the memory of its hosts", err)
+        study = self.folder.file("study.json", json.dumps({"base": path, "axes": [{"field": "parallel.tensor", "values": [2]}]}))
+        run("sweep", study, "--out", self.folder.path / "out")
+        self.assertIn("does not fit the memory of its hosts", (self.folder.path / "out" / "results.csv").read_text())
+        del self.cluster["host_memory_bytes"]
+        (self.folder.path / "own.json").write_text(json.dumps(self.cluster))
+        notes = tandem_json("simulate", path)["notes"]
+        self.assertTrue(any("does not say how much a host has (host_memory_bytes)" in note for note in notes), notes)
+
     def test_cards_without_a_network_offload_over_their_pcie_link(self):
         plan = {"model": {"preset": "qwen3-8b"}, "cluster": {"preset": "pcie-rtx-4090", "devices": 8},
                 "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 8, "recompute": "full"},
