@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -101,10 +102,120 @@ ordered_json front_json(const std::vector<Search*>& searches, const ParetoFront&
           {"pareto", points}};
 }
 
+/// Layouts of the front that differ only in what they compute again: the more, the slower, and the less memory.
+struct Row {
+  std::vector<const ParetoPoint*> points;  ///< fastest first
+  const ParetoPoint& first() const { return *points.front(); }
+  const ParetoPoint& last() const { return *points.back(); }
+};
+
+bool is_of_recomputation(const Axis& axis) { return axis.field.starts_with("training.recompute"); }
+
+/// In the order of the front.
+std::vector<Row> rows_of(const std::vector<Search*>& searches, const ParetoFront& front) {
+  std::vector<Row> out;
+  std::map<std::pair<std::size_t, CandidateId>, std::size_t> places;
+  for (const ParetoPoint& p : front.points) {
+    const Space& space = space_of(searches, p);
+    CandidateId layout = p.step.id;
+    for (std::size_t a = 0; a < space.axes().size(); ++a)
+      if (is_of_recomputation(space.axes()[a])) layout = space.first_of(layout, a);
+    const auto [at, added] = places.try_emplace({p.search, layout}, out.size());
+    if (added) out.emplace_back();
+    out[at->second].points.push_back(&p);
+  }
+  return out;
+}
+
+/// What both layouts have, or "from to to".
+std::string from_to(const std::string& from, const std::string& to) { return from == to ? from : from + " to " + to; }
+
 /// The cost of a step, and what it is without idle devices.
 std::string cost_text(const ParetoPoint& p) {
   if (!p.cost) return "-";
   return money_text(*p.cost) + (*p.cost > *p.cost_without_idle ? " (" + money_text(*p.cost_without_idle) + ")" : "");
+}
+
+std::string energy_text(const ParetoPoint& p) { return p.energy_kwh ? number_text(1000 * *p.energy_kwh, 1) : "-"; }
+
+/// "none", "full", "selective norm + mlp".
+std::string recompute_text(const Space& space, CandidateId id) {
+  std::string out;
+  const std::ptrdiff_t idle = space.idle_axis(space.plan(id));
+  for (std::size_t a = 0; a < space.axes().size(); ++a) {
+    if (!is_of_recomputation(space.axes()[a]) || static_cast<std::ptrdiff_t>(a) == idle) continue;
+    std::string value = space.value_text(id, a);
+    std::erase_if(value, [](char c) { return c == '"' || c == '[' || c == ']'; });
+    for (std::size_t at = 0; (at = value.find(',', at)) != std::string::npos; at += 3) value.replace(at, 1, " + ");
+    out += (out.empty() ? "" : " ") + value;
+  }
+  return out;
+}
+
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+/// Fields of a row and their values, but for what is computed again.
+Fields fields_of(const std::vector<Search*>& searches, const Row& row) {
+  const Space& space = space_of(searches, row.first());
+  Fields out;
+  for (const std::size_t a : columns(space))
+    if (!is_of_recomputation(space.axes()[a])) out.emplace_back(space.axes()[a].name, space.value_text(row.first().step.id, a));
+  return out;
+}
+
+/// The fields that all rows have with one value.
+Fields shared_fields(const std::vector<Fields>& rows) {
+  Fields out = rows.empty() ? Fields{} : rows.front();
+  for (const Fields& row : rows) {
+    const auto lacks = [&](const auto& field) { return std::find(row.begin(), row.end(), field) == row.end(); };
+    std::erase_if(out, lacks);
+  }
+  return out;
+}
+
+std::string fields_text(const Fields& fields, const Fields& left_out) {
+  std::string out;
+  for (const auto& field : fields)
+    if (std::find(left_out.begin(), left_out.end(), field) == left_out.end())
+      out += (out.empty() ? "" : ", ") + field.first + " " + field.second;
+  return out;
+}
+
+/// The cells of a row between its number and its layout.
+std::vector<std::string> cells_of(const Space& space, const ParetoFront& front, const Row& row) {
+  const ParetoPoint &p = row.first(), &q = row.last();
+  const auto step = [](const ParetoPoint& of) { return time_text(seconds(of.step.time_ps)); };
+  std::vector<std::string> out{from_to(step(p), step(q)), from_to(bytes_text(p.step.needed), bytes_text(q.step.needed))};
+  if (front.cost) out.push_back(from_to(cost_text(p), cost_text(q)));
+  if (front.energy) out.push_back(from_to(energy_text(p), energy_text(q)));
+  const Plan plan = space.plan(p.step.id);
+  const std::string again = from_to(recompute_text(space, p.step.id), recompute_text(space, q.step.id));
+  out.insert(out.end(), {std::to_string(plan.cluster.devices), plan.cluster.preset, std::to_string(plan.parallel.data), again});
+  return out;
+}
+
+std::string rows_table(const std::vector<Search*>& searches, const ParetoFront& front, const std::vector<Row>& rows) {
+  std::vector<std::string> head{"", "step", "memory"};
+  if (front.cost) head.push_back(cost_title(front));
+  if (front.energy) head.push_back("Wh a step");
+  for (const char* word : {"devices", "cluster", "data", "recompute", "layout"}) head.push_back(word);
+  std::vector<Fields> fields;
+  for (const Row& row : rows) fields.push_back(fields_of(searches, row));
+  const Fields shared = shared_fields(fields);
+  Table table(std::move(head));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::vector<std::string> row = cells_of(space_of(searches, rows[i].first()), front, rows[i]);
+    row.insert(row.begin(), std::to_string(i + 1));
+    row.push_back(fields_text(fields[i], shared));
+    table.add(std::move(row));
+  }
+  return table.text() + (shared.empty() ? "" : "all rows: " + fields_text(shared, {}) + "\n");
+}
+
+/// That rows hold several layouts, which --json lists.
+std::string grouped_text(const std::vector<Row>& rows) {
+  const bool grouped = std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.points.size() > 1; });
+  return grouped ? "a to b: layouts that differ in what they compute again alone; --json and --html list each\n" : "";
 }
 
 /// That costs have idle devices of whole nodes, for one cluster and size.
@@ -123,32 +234,20 @@ std::string to_text(const std::vector<Search*>& searches, const ParetoFront& fro
   out += question_text(searches.front()->judge().space().question());
   out += count_text(static_cast<std::int64_t>(front.points.size())) + " layouts, none of them better than another in " + objectives_text(front) +
          " at once:\n";
-  std::vector<std::string> head{"", "step", "memory"};
-  if (front.cost) head.push_back(cost_title(front));
-  if (front.energy) head.push_back("Wh a step");
-  for (const char* word : {"devices", "cluster", "data", "layout"}) head.push_back(word);
-  Table table(std::move(head));
   HostLimited limited;
   SwitchedOn switched;
-  const std::size_t rows = std::min(front.points.size(), static_cast<std::size_t>(searches.front()->options().best));
-  for (std::size_t i = 0; i < rows; ++i) {
-    const ParetoPoint& p = front.points[i];
-    const Space& space = space_of(searches, p);
-    const Plan plan = space.plan(p.step.id);
-    std::vector<std::string> row{std::to_string(i + 1), time_text(seconds(p.step.time_ps)), bytes_text(p.step.needed)};
-    if (front.cost) row.push_back(cost_text(p));
-    if (front.energy) row.push_back(p.energy_kwh ? number_text(1000 * *p.energy_kwh, 1) : "-");
-    row.insert(row.end(), {std::to_string(plan.cluster.devices), plan.cluster.preset, std::to_string(plan.parallel.data),
-                           space.short_text(p.step.id)});
-    table.add(std::move(row));
+  std::vector<Row> rows = rows_of(searches, front);
+  const std::size_t all = rows.size();
+  rows.resize(std::min(all, static_cast<std::size_t>(searches.front()->options().best)));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const ParetoPoint& p = rows[i].first();
     limited.add(i + 1, searches[p.search]->judge(), p.step);
-    switched.add(i + 1, space, p.step.id);
+    switched.add(i + 1, space_of(searches, p), p.step.id);
   }
-  if (!front.points.empty()) out += table.text();
-  if (rows < front.points.size())
-    out += "and " + count_text(static_cast<std::int64_t>(front.points.size() - rows)) +
-           " more, slower: --best N shows more, --json and --html all\n";
-  out += limited.text() + switched.text();
+  if (!rows.empty()) out += rows_table(searches, front, rows);
+  if (rows.size() < all)
+    out += "and " + count_text(static_cast<std::int64_t>(all - rows.size())) + " more, slower: --best N shows more, --json and --html all\n";
+  out += grouped_text(rows) + limited.text() + switched.text();
   std::set<std::string> caveats;
   for (const Search* s : searches) caveats.insert(caveat_text(s->judge()));
   for (const std::string& caveat : caveats) out += caveat;

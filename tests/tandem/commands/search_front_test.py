@@ -258,12 +258,29 @@ class Pareto(Searching):
 
     def test_the_table_has_the_best_rows_and_counts_the_others(self):
         whole = len(self.search(*self.QUESTION, *self.PLACES)["pareto"])
-        self.assertGreater(whole, 2)
+        rows = len(re.findall(r"^ +\d+  .*dgx-", run("search", *self.QUESTION, *self.PLACES, "--best", 99)[1], re.MULTILINE))
+        self.assertTrue(2 < rows <= whole, rows)
         _, out, _ = run("search", *self.QUESTION, *self.PLACES, "--best", 2)
         self.assertRegex(out, r"step +memory +USD a step +Wh a step +devices")
-        self.assertRegex(out, r"\n +2 .*\n" + f"and {whole - 2} more, slower")
+        self.assertRegex(out, r"\n +2 .*\n(all rows: .*\n)?" + f"and {rows - 2} more, slower")
         self.assertEqual(len(self.search(*self.QUESTION, *self.PLACES, "--best", 2)["pareto"]), whole)
         self.assertRegex(run("search", *self.QUESTION, *self.PLACES, "--price", 3)[1], r"memory +cost a step")
+
+    def test_layouts_that_differ_in_recomputation_alone_share_a_row(self):
+        question = ["recompute=none,selective,full" if word == "recompute=none,full" else word for word in self.QUESTION]
+        question += ["--cluster", "dgx-h100", "--devices", 8, "--best", 99]
+        front = self.search(*question)["pareto"]
+        of_recomputation = ("training.recompute", "training.recompute_modules")
+        groups = {}
+        for p in front:
+            groups.setdefault(json.dumps({field: value for field, value in p["at"].items() if field not in of_recomputation}), []).append(p)
+        self.assertGreater(max(map(len, groups.values())), 1)
+        _, out, _ = run("search", *question)
+        rows = re.findall(r"^ +\d+  +(.*)  dgx-h100  .*$", out, re.MULTILINE)
+        self.assertEqual(len(rows), len(groups), out)
+        self.assertEqual(sum(" to " in row for row in rows), sum(len(group) > 1 for group in groups.values()), out)
+        self.assertIn("\nall rows: ", out)
+        self.assertIn("a to b: layouts that differ in what they compute again alone", out)
 
     def test_shards_of_a_front_merge_to_the_bytes_of_one_process(self):
         files = [self.path(f"{i}.json") for i in range(2)]
