@@ -107,17 +107,17 @@ void require_prices(const Request& request, const Facts& facts, const Answer& ou
 
 /// Without prices the days of all rented devices, which money is in proportion to.
 double merit(const Option& o) {
-  if (o.budget.money) return o.budget.money->value;
+  if (o.budget.money) return o.budget.ranked(*o.budget.money);
   double out = 0;
-  for (const PricedPhase& p : o.phases) out += p.budget.days.value * p.budget.rented.paid();
+  for (const PricedPhase& p : o.phases) out += p.budget.ranked(p.budget.days) * p.budget.rented.paid();
   return out;
 }
 
-/// Order: in time and within the budget first, then in time, then those with a price, then the cheapest; late plans by speed.
+/// Order, by Budget::ranked: in time and within the budget first, then in time, then those with a price, then the cheapest; late plans by speed.
 bool better(const Option& a, const Option& b) {
   if (meets_limits(a) != meets_limits(b)) return meets_limits(a);
   if (in_time(a) != in_time(b)) return in_time(a);
-  if (!in_time(a)) return a.budget.days.value < b.budget.days.value;
+  if (!in_time(a)) return a.budget.ranked(a.budget.days) < b.budget.ranked(b.budget.days);
   if (a.budget.money.has_value() != b.budget.money.has_value()) return a.budget.money.has_value();
   return merit(a) < merit(b);
 }
@@ -156,6 +156,15 @@ void warn_of_calibrations(Answer& out) {
       for (const std::string& note : o.assessment().prediction.notes)
         if (note.starts_with(sim::kCaveat) && said.insert(note).second)
           out.warnings.push_back(o.assessment().topology->device().name + ", " + note);
+}
+
+/// What a bound beside predictions means.
+void warn_of_bounds(Answer& out) {
+  const auto bound = [](const Option& o) { return o.budget.bound; };
+  const auto bounds = std::count_if(out.options.begin(), out.options.end(), bound);
+  if (bounds == 0 || bounds == static_cast<std::ptrdiff_t>(out.options.size())) return;
+  out.warnings.emplace_back("figures of a device without a calibration are bounds, the least of their ranges: such a plan is ranked, and "
+                            "judged in time and within the budget, by the middle of its range");
 }
 
 /// Passes on notes about plans that fit, the best plan's first; each once, with the plans that have it.
@@ -256,6 +265,7 @@ void add_warnings(Answer& out, const Request& request, const Facts& facts) {
   if (best == nullptr) return;
   warn_of_single_devices(out);
   warn_of_calibrations(out);
+  warn_of_bounds(out);
   warn_of_notes(out);
   warn_of_measured(out);
   warn_of_unknowns(out, request, facts);

@@ -48,6 +48,13 @@ std::string idle_mark(const Option& o) {
   return "  " + figure(b.money_without_idle->value) + " without " + count_text(std::llround(b.rented.idle)) + " idle devices";
 }
 
+/// That a row has no published step time, or is a bound: then what it is ranked by.
+std::string evidence_mark(const Budget& b, const Span& span) {
+  const std::string money = b.bound && b.money ? " and " + figure(b.ranked(*b.money)) : "";
+  if (b.bound) return "  a bound, ranked as " + figure(span.of(b.ranked(b.days))) + " " + span.name + money;
+  return b.published ? "" : "  no published step time";
+}
+
 /// The searched layouts of all phases, in the words of --axis; one if they are alike, empty if they were given.
 std::string searched_layouts(const Option& o) {
   std::string out, last;
@@ -78,7 +85,7 @@ std::string option_line(const Option& o, const Columns& c, bool fewest) {
   if (b.in_time) out += aligned(likelihood(*b.in_time), 11);
   if (o.conditions().budget) out += aligned(b.in_budget ? likelihood(*b.in_budget) : "-", 11);
   const char* verdicts[] = {"", "  tight", "  too large"};
-  const std::string marks = verdicts[static_cast<std::size_t>(b.memory)] + idle_mark(o) + (b.published ? "" : "  no published step time") +
+  const std::string marks = verdicts[static_cast<std::size_t>(b.memory)] + idle_mark(o) + evidence_mark(b, c.span) +
                             device_mark(o) + (fewest ? "  fewest devices that meet the limits" : "");
   if (c.layout > 0) out += "  " + padded(searched_layouts(o), marks.empty() ? 0 : c.layout);
   return out + marks + "\n";

@@ -112,6 +112,8 @@ double goodput_of(const Assessment& a, const FailureBudget& f) {
 
 }  // namespace
 
+double Budget::ranked(const Ranged& figure) const { return bound ? std::sqrt(figure.low * figure.high) : figure.value; }
+
 std::string tight_note(double error) {
   return "memory is tight: predictions of memory were up to " + number_text(100 * error, 0) + " % below what was measured";
 }
@@ -135,6 +137,7 @@ Budget budget_of(const Assessment& a, const Conditions& c, const Facts& facts) {
   }
   if (c.power) out.energy = energy_of(*c.power, out, a.devices());
   out.memory = verdict(a, facts.memory_error);
+  out.bound = !c.measured_factor && sim::range_question(*a.topology, {}).bound;
   out.published = c.measured_factor || sim::has_records(errors_of(a, facts), *a.topology);
   return out;
 }

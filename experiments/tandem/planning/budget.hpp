@@ -54,6 +54,10 @@ struct Budget {
   FailureBudget failures;
   MemoryVerdict memory = MemoryVerdict::fits;
   bool published = true;                 ///< the step time was measured, or the device has published ones; else ranges are wide
+  bool bound = false;                    ///< the device has no calibration, so figures are the least that they can be
+
+  /// What plans are ranked by: the figure or, of a bound, the (geometric) middle of its range. A bound is beside its range, not in it.
+  double ranked(const Ranged& figure) const;
 };
 
 /// Computes the budget of one phase, without probabilities. The assessment must have a prediction. Throws ConfigError if failures leave

@@ -83,6 +83,14 @@ void tell(std::string& note, const std::string& more) {
   if (note.find(more) == note.npos) note += (note.empty() ? "" : "; ") + more;
 }
 
+/// If only one of two plans is a bound. Else empty.
+std::string bound_note(const Assessment& before, const Assessment& after) {
+  const auto bound = [](const Assessment& a) { return sim::range_question(*a.topology, {}).bound; };
+  if (bound(before) == bound(after)) return "";
+  const Assessment& a = bound(after) ? after : before;
+  return "figures of " + a.topology->device().name + " are bounds, because it has no calibration";
+}
+
 /// Compares the numbers of chips if a device is another part of its chip than before. Else empty.
 std::string chips_note(const Assessment& before, const Assessment& after) {
   if (before.devices_per_chip == after.devices_per_chip) return "";
@@ -165,6 +173,7 @@ Change ChangeMaker::resimulated(const std::string& name, const std::string& valu
     c.measured_factor = old.measured_factor;  // scales the simulated change to the measured plan
     tell(note, measured_note(before, a));
     if (const std::string limit = sim::network_note(*a.topology); limit != sim::network_note(*before.topology)) tell(note, limit);
+    tell(note, bound_note(before, a));
     tell(note, chips_note(before, a));
     if (!c.price && old.price) no_price_note = no_price(request_, facts_, a).reason;
   }

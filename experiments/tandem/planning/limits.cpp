@@ -17,17 +17,20 @@ std::pair<std::string, std::string> apart(double a, double b) {
   return out;
 }
 
+/// How a bound's figure was found.
+std::string middle(const Option& best) { return best.budget.bound ? " (a bound: the middle of its range)" : ""; }
+
 std::string missed_days(const Option& best, bool alone) {
-  const auto [limit, takes] = apart(*best.conditions().days, best.budget.days.value);
-  return alone ? "the plan takes " + takes + " days; --days allows " + limit
-               : "no plan that fits is done in " + limit + " days; the fastest takes " + takes;
+  const auto [limit, takes] = apart(*best.conditions().days, best.budget.ranked(best.budget.days));
+  return alone ? "the plan takes " + takes + " days" + middle(best) + "; --days allows " + limit
+               : "no plan that fits is done in " + limit + " days; the fastest takes " + takes + middle(best);
 }
 
 std::string missed_budget(const Option& best, bool alone) {
-  const auto [limit, costs] = apart(*best.conditions().budget, best.budget.money->value);
+  const auto [limit, costs] = apart(*best.conditions().budget, best.budget.ranked(*best.budget.money));
   const std::string in_days = best.conditions().days ? " and is done in " + figure(*best.conditions().days) + " days" : "";
-  return alone ? "the plan costs " + costs + "; --budget allows " + limit
-               : "no plan that fits" + in_days + " costs at most " + limit + "; the cheapest costs " + costs;
+  return alone ? "the plan costs " + costs + middle(best) + "; --budget allows " + limit
+               : "no plan that fits" + in_days + " costs at most " + limit + "; the cheapest costs " + costs + middle(best);
 }
 
 }  // namespace

@@ -61,9 +61,9 @@ double memory_share(const PricedPhase& p) {
 std::string phase_prefix(std::size_t number, std::size_t phases) { return phases > 1 ? "phase " + std::to_string(number) + ": " : ""; }
 
 bool in_budget(const Option& o) {
-  return !o.conditions().budget || (o.budget.money && o.budget.money->value <= *o.conditions().budget);
+  return !o.conditions().budget || (o.budget.money && o.budget.ranked(*o.budget.money) <= *o.conditions().budget);
 }
 
-bool in_time(const Option& o) { return !o.conditions().days || o.budget.days.value <= *o.conditions().days; }
+bool in_time(const Option& o) { return !o.conditions().days || o.budget.ranked(o.budget.days) <= *o.conditions().days; }
 
 }  // namespace tandem::planning

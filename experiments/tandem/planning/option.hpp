@@ -61,7 +61,7 @@ struct Sensitivity {
   double money_span() const;  ///< 0 without a price
 };
 
-/// True if the plan is expected to finish within the wanted days, or if none are wanted.
+/// True if the plan is expected to finish within the wanted days (see Budget::ranked), or if none are wanted.
 bool in_time(const Option& option);
 /// True if the plan is expected to cost at most the wanted money, or if no limit is set. Without a price it is false.
 bool in_budget(const Option& option);

@@ -48,6 +48,7 @@ void add(Budget& to, const Budget& more) {
   to.failures.expected += more.failures.expected;
   to.memory = std::max(to.memory, more.memory);
   to.published = to.published && more.published;
+  to.bound = to.bound || more.bound;
 }
 
 /// The probability that an amount which grows with the step times is at most `limit`. `amount`: of a phase.

@@ -120,6 +120,7 @@ class Judge {
   Lowered lowered() const { return {floors_.size(), store_->layers.size(), store_->steps.size()}; }
 
   const Topology& topology() const { return *topology_; }
+  bool is_bound() const;          ///< the device has no calibration, so that steps are bounds
   /// The note of `simulate` about a step that the host limits; empty if it does not.
   std::string host_note(const Simulated& s) const;
   /// Advice to shorten such a step.

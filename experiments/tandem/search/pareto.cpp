@@ -1,6 +1,7 @@
 #include "experiments/tandem/search/pareto.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <tuple>
@@ -24,6 +25,11 @@ std::vector<const Found*> front_of(std::vector<const Found*> rest) {
   for (const Found* f : rest)
     if (out.empty() || f->least_memory() < out.back()->least_memory()) out.push_back(f);
   return out;
+}
+
+/// See ParetoPoint::likely.
+double likely_of(const Simulated& s, bool bound) {
+  return bound ? std::sqrt(s.low_s * s.high_s) / Duration::picoseconds(s.time_ps).seconds() : 1;
 }
 
 std::optional<double> times(double factor, const std::optional<double>& rate) {
@@ -113,7 +119,7 @@ ParetoFront pareto_front(const std::vector<Search*>& searches, std::vector<Front
       const double hours = static_cast<double>(s.time_ps) / kPsPerHour;
       const Rates& r = out.rates[i];
       all.push_back({i, s, times(hours * r.rented.paid(), r.price), times(hours * r.rented.used, r.kilowatts),
-                     times(hours * r.rented.without_idle(), r.price)});
+                     times(hours * r.rented.without_idle(), r.price), likely_of(s, searches[i]->judge().is_bound())});
     }
   }
   const auto key = [](const ParetoPoint& p) { return std::tuple(p.figures(), p.search, p.step.id); };

@@ -36,12 +36,13 @@ struct ParetoPoint {
   Simulated step;
   std::optional<double> cost, energy_kwh;    ///< of the step; nothing if the place's rate is unknown
   std::optional<double> cost_without_idle;  ///< of the devices that are used alone
+  double likely = 1;                        ///< factor on the step of a bound that makes it the (geometric) middle of its range
 
-  /// Step time, memory, cost and energy; less is better. An unknown one is infinite.
+  /// Likely step time, memory, cost and energy; less is better. An unknown one is infinite.
   std::array<double, 4> figures() const {
     constexpr double kUnknown = std::numeric_limits<double>::infinity();
-    return {static_cast<double>(step.time_ps), static_cast<double>(step.needed), cost.value_or(kUnknown),
-            energy_kwh.value_or(kUnknown)};
+    return {likely * static_cast<double>(step.time_ps), static_cast<double>(step.needed), likely * cost.value_or(kUnknown),
+            likely * energy_kwh.value_or(kUnknown)};
   }
 };
 

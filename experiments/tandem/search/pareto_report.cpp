@@ -75,6 +75,7 @@ ordered_json space_json(const Search& search, const Answer& answer, const Rates&
           {"device_memory_bytes", search.judge().room()},
           {"device_hour_price", rates.price ? ordered_json(*rates.price) : ordered_json()},
           {"currency", rates.currency},
+          {"step_time_bound", search.judge().is_bound()},
           {"idle_devices", rates.rented.idle},
           {"device_kilowatts", rates.kilowatts ? ordered_json(*rates.kilowatts) : ordered_json()},
           {"notes", lines_of(caveat_text(search.judge()))}};
@@ -218,6 +219,19 @@ std::string grouped_text(const std::vector<Row>& rows) {
   return grouped ? "a to b: layouts that differ in what they compute again alone; --json and --html list each\n" : "";
 }
 
+/// Places whose steps are bounds beside others whose steps are predictions.
+std::string bounds_text(const std::vector<Search*>& searches) {
+  std::set<std::string> bounds;
+  bool others = false;
+  for (const Search* s : searches) {
+    if (s->judge().is_bound()) bounds.insert(s->judge().space().question().draft.plan.cluster.preset);
+    else others = true;
+  }
+  if (bounds.empty() || !others) return "";
+  return "steps of " + list_text(std::vector<std::string>(bounds.begin(), bounds.end())) +
+         " are bounds, the least of their ranges: the front compares the middle of these ranges\n";
+}
+
 /// That costs have idle devices of whole nodes, for one cluster and size.
 std::string idle_text(const Search& search, const Rates& rates) {
   if (rates.rented.idle == 0 || !rates.price) return "";
@@ -247,7 +261,7 @@ std::string to_text(const std::vector<Search*>& searches, const ParetoFront& fro
   if (!rows.empty()) out += rows_table(searches, front, rows);
   if (rows.size() < all)
     out += "and " + count_text(static_cast<std::int64_t>(all - rows.size())) + " more, slower: --best N shows more, --json and --html all\n";
-  out += grouped_text(rows) + limited.text() + switched.text();
+  out += grouped_text(rows) + limited.text() + switched.text() + bounds_text(searches);
   std::set<std::string> caveats;
   for (const Search* s : searches) caveats.insert(caveat_text(s->judge()));
   for (const std::string& caveat : caveats) out += caveat;

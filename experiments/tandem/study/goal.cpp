@@ -1,6 +1,7 @@
 #include "experiments/tandem/study/goal.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -82,7 +83,7 @@ void add_goal(ordered_json& row, const std::optional<Goal>& of) {
     row[std::string("training_days_") + end] =
         hours / 24 * row[std::string("step_time_") + end + "_s"].get<double>() / row["step_time_s"].get<double>();
   row["device_hours"] = hours * row["layout"]["devices"].get<double>();
-  if (goal.days) row["in_time"] = hours / 24 <= *goal.days;
+  if (goal.days) row["in_time"] = likely(row) * hours / 24 <= *goal.days;
   if (goal.prices.empty()) return;
   const auto own = goal.prices.find(short_name(row["layout"]["cluster"].get<std::string>()));
   const double price = own != goal.prices.end() ? own->second : goal.prices.at("");
@@ -95,9 +96,14 @@ bool meets(const ordered_json& row, const std::optional<Goal>& goal) {
   return !goal || !goal->days || row["in_time"] == true;
 }
 
+double likely(const ordered_json& row) {
+  if (!row.value("step_time_bound", false)) return 1;
+  return std::sqrt(row["step_time_low_s"].get<double>() * row["step_time_high_s"].get<double>()) / row["step_time_s"].get<double>();
+}
+
 double rank_of(const ordered_json& row, const std::optional<Goal>& goal) {
-  if (!goal) return -row["model_tflops_per_device"].get<double>();
-  return row[goal->prices.empty() ? "device_hours" : "cost"].get<double>();
+  if (!goal) return -row["model_tflops_per_device"].get<double>() / likely(row);
+  return likely(row) * row[goal->prices.empty() ? "device_hours" : "cost"].get<double>();
 }
 
 }  // namespace tandem::study

@@ -27,7 +27,12 @@ void add_goal(nlohmann::ordered_json& row, const std::optional<Goal>& goal);
 /// True if a row fits and is in time.
 bool meets(const nlohmann::ordered_json& row, const std::optional<Goal>& goal);
 
-/// A row's rank, lowest first: cost, or device hours without prices; without a goal, minus the model FLOP/s per device.
+/// How many times as long as its step time a row's step is taken to be in ranks and for the goal's days. 1, but for a bound, which is
+/// the least of its range: there the (geometric) middle of the range counts.
+double likely(const nlohmann::ordered_json& row);
+
+/// A row's rank, lowest first: cost, or device hours without prices; without a goal, minus the model FLOP/s per device; each of likely()
+/// steps.
 double rank_of(const nlohmann::ordered_json& row, const std::optional<Goal>& goal);
 
 }  // namespace tandem::study

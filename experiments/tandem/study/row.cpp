@@ -45,7 +45,7 @@ constexpr Member kPredicted[] = {
 
 /// Keys that only some rows have.
 constexpr Member kOther[] = {{"stack", is_text},           {"layout", is_object},
-                             {"undisturbed_step_time_s", is_number},
+                             {"undisturbed_step_time_s", is_number}, {"step_time_bound", is_truth},
                              {"training_days", is_number}, {"training_days_low", is_number},
                              {"training_days_high", is_number}, {"device_hours", is_number},
                              {"in_time", is_truth},        {"cost", is_number},

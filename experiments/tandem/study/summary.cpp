@@ -79,6 +79,12 @@ std::string step_text(const json& row) {
   return time_text(row["step_time_s"]) + " (" + time_text(row["step_time_low_s"]) + " to " + time_text(row["step_time_high_s"]) + ")";
 }
 
+/// What a bound is ranked by.
+std::string bound_text(const json& row) {
+  const double step = row["step_time_s"];
+  return row.value("step_time_bound", false) ? "; a bound, ranked as a step of " + time_text(likely(row) * step) : "";
+}
+
 std::string whole(double n) { return n < 1e15 ? count_text(static_cast<std::int64_t>(std::llround(n))) : number_text(n, 0); }
 
 /// "25.2 days (23.5 to 27.6)", and whether the wanted days may not be enough.
@@ -107,7 +113,7 @@ std::string best_line(const json& row, const std::optional<Goal>& goal) {
   const std::string by = row.contains("training_days") ? "" : " by model FLOP/s per device";
   return "best" + by + ": " + place_text(row["at"]) + ": " + step_text(row) + " a step, " +
          number_text(row["model_tflops_per_device"], 1) + " TFLOP/s per device, " + memory_text(row) +
-         (row.contains("training_days") ? "; " + training_text(row, goal) : "") + "\n";
+         (row.contains("training_days") ? "; " + training_text(row, goal) : "") + bound_text(row) + "\n";
 }
 
 /// Lists plans close to the best one as alternatives, since predictions are not exact enough to separate them.
@@ -116,7 +122,7 @@ std::string next_lines(const std::vector<json>& ranked, const std::optional<Goal
   for (std::size_t i = 1; i < std::min(kShown, ranked.size()); ++i)
     out += "  " + padded(place_text(ranked[i]["at"]), 60) + "  " + aligned(step_text(ranked[i]), 27) +
            aligned(number_text(ranked[i]["model_tflops_per_device"], 1) + " TFLOP/s", 15) + "  " + memory_text(ranked[i]) +
-           (ranked[i].contains("training_days") ? "  " + training_text(ranked[i], goal) : "") + "\n";
+           (ranked[i].contains("training_days") ? "  " + training_text(ranked[i], goal) : "") + bound_text(ranked[i]) + "\n";
   return out.empty() ? "" : "next best\n" + out;
 }
 
@@ -149,7 +155,9 @@ std::string device_lines(const std::vector<json>& ranked) {
 json fastest_of(const json& rows) {
   const std::vector<json> fitting = ranking(rows, std::nullopt);
   const auto fastest = std::min_element(fitting.begin(), fitting.end(),
-                                        [](const json& a, const json& b) { return a["training_days"] < b["training_days"]; });
+                                        [](const json& a, const json& b) {
+                                          return likely(a) * a["training_days"].get<double>() < likely(b) * b["training_days"].get<double>();
+                                        });
   return fastest == fitting.end() ? json() : *fastest;
 }
 

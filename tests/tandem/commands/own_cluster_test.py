@@ -76,6 +76,43 @@ class OwnCluster(WithFolder):
         self.assertTrue(text.startswith("warning: no record on H100 SXM5 80 GB: without a calibration the step time is a bound; "), text)
         self.assertIn("warning: the device has no calibration", text)
 
+    def test_a_bound_is_ranked_by_the_middle_of_its_range_beside_predictions(self):
+        own = self.in_place()
+        del own["device"]["calibration"]
+        bound = self.simulated(own)["step_time_range"]
+        middle = (bound["low_s"] * bound["high_s"]) ** 0.5
+        self.assertLess(1.4 * bound["low_s"], middle)  # published runs took 1.1 to 2.3 times their bounds
+        step = tandem_json("simulate", self.folder.plan(PLAN))["step_time_s"]
+        self.assertTrue(bound["low_s"] < step < middle, (bound, step))
+        place, bare = "cluster.preset", str(self.folder.path / "own.json")
+        days = step / bound["low_s"]  # between those of the bound and of the middle, times those of the bound
+        plan = ("plan", self.folder.plan(PLAN), "--tokens", "1e12", "--price", 3, "--set", f"{place}={bare},dgx-h100")
+        answer = tandem_json(*plan)
+        first, second = answer["options"]
+        self.assertEqual([first["bound"], second["bound"]], [False, True])
+        self.assertLess(second["money"]["value"], first["money"]["value"])
+        self.assertIn("figures of a device without a calibration are bounds", " ".join(answer["warnings"]))
+        self.assertRegex(run(*plan)[1], r"own\.json .*  a bound, ranked as [\d.]+ days and [\d,]+\n")
+        limit = days * second["days"]["value"]
+        code, out, err = run(*plan[:-1], f"{place}={bare}", "--days", f"{limit:.3f}", "--json")
+        self.assertEqual(code, 5, err)
+        self.assertIn("days (a bound: the middle of its range); --days allows", err)
+        change, = tandem_json("plan", self.folder.plan(PLAN), "--tokens", "1e12", "--price", 3, "--what-if", f"{place}={bare}")["what_if"]
+        self.assertIn("are bounds, because it has no calibration", change["note"])
+        study = {"base": self.folder.plan(PLAN), "axes": [{"field": place, "values": [bare, "dgx-h100"]}]}
+        for name, goal in (("cost", {"goal": {"tokens": 1e12, "device_hour_price": 3}}), ("speed", {})):
+            code, text, err = run("sweep", self.folder.file("study.json", json.dumps(study | goal)), "--out", self.folder.path / name)
+            self.assertEqual(code, 0, err)
+            self.assertRegex(text, r"best.*: cluster\.preset dgx-h100: ")
+            self.assertRegex(text, r"own\.json .*; a bound, ranked as a step of [\d.]+ s\n")
+        layout = [word for axis in ("tensor=2", "pipeline=2", "micro_batch_size=1", "zero=1", "recompute=none", "schedule=1f1b", "virtual_pipeline=1",
+                                    "context=1", "sequence_parallel=true") for word in ("--axis", axis)]
+        question = ("search", "llama3-8b", "--cluster", f"dgx-h100,{bare}", "--devices", 16, "--global-batch", 64, "--pareto", "--price", 3, *layout)
+        front = tandem_json(*question)
+        self.assertEqual([space["step_time_bound"] for space in front["spaces"]], [False, True])
+        self.assertEqual({p["cluster"] for p in front["pareto"] if p["cluster"] == "dgx-h100"}, {"dgx-h100"})
+        self.assertIn("own.json are bounds, the least of their ranges", run(*question)[1])
+
     def test_offloaded_tensors_must_fit_the_memory_of_the_host(self):
         plan = changed(PLAN, **{"cluster.preset": "own.json", "parallel.offload": {"optimizer": True}})
         path = self.folder.plan(plan)
