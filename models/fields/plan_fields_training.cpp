@@ -157,7 +157,7 @@ std::vector<PlanField> memory_fields() {
            AT(training.recompute_products)),
       fp8_activation_inputs(),
       flag({"training.recompute_early_stop",
-            "A layer runs again only as far as the backward pass needs its results, without its last product unless a dropout with a mask follows it; default: the stack's."},
+            "A layer, MLP or mixture of experts runs again only as far as the backward pass needs its results, without its last product unless a dropout with a mask follows it; default: the stack's."},
            AT(training.recompute_early_stop)),
       flag({"training.flash_attention", "Attention in one kernel that keeps no score matrix; default: the stack's."},
            AT(training.flash_attention)),

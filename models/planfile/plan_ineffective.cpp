@@ -50,6 +50,9 @@ auto table(const Plan& p) {
   const std::vector<std::string>&repeated = p.training.recompute_modules, &on_host = p.parallel.offload.activations;
   const bool of_experts = std::all_of(on_host.begin(), on_host.end(), [](const std::string& m) { return m.starts_with("moe"); });
   const bool repeats_operations = selective && std::find(repeated.begin(), repeated.end(), "operations") != repeated.end();
+  const bool repeats_mlp = selective && std::any_of(repeated.begin(), repeated.end(), [](const std::string& m) {
+    return m == "mlp" || m == "moe" || m == "shared_experts";
+  });
   const AttentionKernel kernel = p.training.attention_kernel;
   const bool own_runs = kernel != AttentionKernel::own && attention_kernels(p, kernel).only_own();
   const bool of_length = scaling == "llama3" || scaling == "yarn";
@@ -148,7 +151,8 @@ auto table(const Plan& p) {
        "no layer has shared experts (model.moe.num_shared_experts)"},
       {"training.recompute_modules", selective && experts && moe.first_dense_layers == 0 && moe.layer_frequency == 1 && only({"mlp"}), "all layers have experts (moe)"},
       {"training.recompute_every_second_matmul", !repeats_operations, "training.recompute_modules does not list operations"},
-      {"training.recompute_early_stop", p.training.recompute != Recompute::full, "training.recompute is not full"},
+      {"training.recompute_early_stop", p.training.recompute != Recompute::full && !repeats_mlp,
+       "training.recompute is not full, and training.recompute_modules lists no mlp, moe or shared_experts"},
       {"training.recompute_early_stop",
        p.training.recompute == Recompute::full && p.training.dropout.hidden > 0 && p.training.fusion.dropout_masks,
        "a dropout follows the last product (training.dropout.hidden), whose mask is kept and drawn again (training.fusion)"},

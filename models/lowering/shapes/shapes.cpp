@@ -30,6 +30,13 @@ ContextPath path_of(const ParallelSpec& q) {
   return q.context_mode == ContextMode::ring ? ContextPath::ring : ContextPath::all_gather;
 }
 
+/// Whether a recomputed MLP or mixture of experts runs to its end (NVIDIA/Megatron-LM d98e8a64: megatron/core/tensor_parallel/random.py,
+/// CheckpointFunction calls the whole module again; megatron/core/transformer/transformer_layer.py, recompute_mlp, and
+/// megatron/core/transformer/moe/moe_layer.py, moe_layer_recompute from router to combination). Passes that run in pieces do not.
+bool runs_modules_whole(const Plan& plan) {
+  return plan.training.recompute == Recompute::selective && !plan.training.recompute_early_stop && !plan.parallel.overlap_experts;
+}
+
 Keep keep_of(const Plan& plan) {
   Keep k;
   if (plan.training.recompute != Recompute::selective) return k;
@@ -42,6 +49,7 @@ Keep keep_of(const Plan& plan) {
     if (module == "norm") (with_product ? k.separate_norms : k.norms) = false;
     if (module == "mlp" && dense) k.fc1 = k.activated = false, k.mlp_norm = !with_product;
     if (module == "moe") k.expert_fc1 = k.expert_activated = k.shared_fc1 = k.shared_activated = k.dispatched = false;
+    if (module == "moe") k.routed = !runs_modules_whole(plan) || splits_backward(plan.parallel.schedule);
     if (module == "moe_activation") k.expert_activated = false;
     if (module == "shared_experts") k.shared_fc1 = k.shared_activated = false;
     // Recomputes everything but matrix products. Products' outputs are stored, attention scores among them.
@@ -415,6 +423,7 @@ Shapes make_shapes(const Plan& plan) {
   // recomputation draws again. A mask computed from its position is not stored.
   s.early_stop = plan.training.recompute == Recompute::full && plan.training.recompute_early_stop &&
                  (s.hidden_dropout == 0 || !plan.training.fusion.dropout_masks);
+  s.whole_modules = runs_modules_whole(plan);
   s.keep = keep_of(plan);
   s.on_host = on_host_of(plan.parallel.offload);
   repeat_products(s, plan);

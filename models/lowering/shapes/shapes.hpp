@@ -28,6 +28,7 @@ struct Keep {
   bool expert_fc1 = true, expert_activated = true;  ///< the same two outputs of routed experts
   bool shared_fc1 = true, shared_activated = true;  ///< the same two outputs of shared experts
   bool dispatched = true;  ///< the experts' input rows, after dispatch
+  bool routed = true;      ///< the router's logits, probabilities and weights, and rows that come back from experts
   bool state = true;       ///< the hidden state after attention's residual sum
   bool half_fc1 = false;   ///< gated MLP: only one half of fc1's output, gate or up
   bool by_products = false;  ///< only the outputs of every second matrix product
@@ -149,6 +150,7 @@ struct Shapes : HeadShape {
   bool defer_weights;           ///< zero-bubble schedule: weight gradients are a separate pass
   bool sharded_gradients;       ///< ZeRO 2 and 3: a micro-batch's gradients have their own buffers until reduced
   bool early_stop;              ///< recomputation of a layer stops at the last tensor that its backward pass reads
+  bool whole_modules;           ///< a recomputed MLP or mixture of experts runs to its end, though nothing reads what it gives
   bool sharded_weights;         ///< ZeRO 3: weights are gathered before use
   double norm_epsilon, hidden_dropout, attention_dropout;
   Keep keep;

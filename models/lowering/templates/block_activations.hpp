@@ -129,6 +129,8 @@ class BlockActivations {
   Value expert_fc1(const Value& input);
   Value expert_activated(const Value& input);
   void experts_return(const Value& input);
+  /// Output of the experts. Returned rows are complete under sequence parallelism, else partial sums.
+  std::uint16_t combine(const Value& out);
   /// Place of the shared experts' output, which the gradient of their gate reads.
   Value shared_place() { return start(t_.moe.shared, s_.rows * s_.hidden); }
   Value gate_shared(const Value& x, const Value& input);

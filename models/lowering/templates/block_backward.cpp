@@ -383,6 +383,7 @@ Value BlockBackward::feed_forward(const Value& own) {
   if (moe()) return experts(own);
   const Value d = gathered(own, "mlp_gradient");
   const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.ffn;
+  if (s_.whole_modules && !s_.keep.fc1) mlp_to_end("fc2", f);
   const Value da = scratch(t * f);
   b_.add("fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, a_.matrix("fc2", "_dgrad")}, {da});
   if (weights_here()) fc2_weights(d, "fc2");
@@ -393,6 +394,12 @@ Value BlockBackward::feed_forward(const Value& own) {
   if (weights_here()) fc1_weights(df, "fc1");
   adapter_weights(a_.adapters("fc1", h, s_.fc1), [&] { return mlp_input(); });
   return dx;
+}
+
+void BlockBackward::mlp_to_end(const std::string& name, std::int64_t inner) {
+  const Value x = a_.activated(mlp_input()), out = scratch(s_.tokens * s_.hidden);
+  const auto product = b_.add(name, MatMul{s_.tokens, s_.hidden, inner, false, true, false}, {x, a_.matrix(name)}, {out});
+  tensor_sum(b_, s_, out, name, product);
 }
 
 /// Output gradient of the MLP's first matrix, from the output gradient of the activation.

@@ -102,6 +102,8 @@ class BlockBackward {
   Value router(const Value& dweights);
   Value activation_backward(const std::string& name, std::int64_t rows, const Value& dy, const Value& x, const Value& dx);
   Value fc1_gradient(const Value& da);
+  /// Runs the second product of a recomputed MLP (Shapes::whole_modules). `inner`: its columns.
+  void mlp_to_end(const std::string& name, std::int64_t inner);
   /// Gradient of a mixer's input, from the output gradient of its first product.
   Value mixer_input(const Value& din, const Value& to);
   /// Place of the first product's output gradient.

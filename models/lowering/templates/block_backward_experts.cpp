@@ -41,6 +41,11 @@ Value BlockBackward::expert_branch(const Value& d, Value& dweights) {
   MoeSaved& m = a_.at().moe;
   const MoeDims dims = s_.dispatch_dims(), own = s_.moe_dims();
   const bool gathers = s_.gathers_tokens();
+  if (!s_.keep.routed) a_.route(router_input());
+  if (s_.whole_modules && !s_.keep.dispatched) {
+    a_.experts_return(expert_input());
+    a_.combine(rows_scratch());
+  }
   const bool reads_rows = !frozen() || a_.adapter_reads("experts.fc1");
   if ((reads_rows && !m.dispatched.ready) || !m.fc1.ready) a_.expert_fc1(expert_input());
   const bool early = s_.weigh_inputs;
@@ -104,6 +109,7 @@ std::uint16_t BlockBackward::shared_experts(const Value& own, const Value& dx) {
 Summed BlockBackward::shared_input(const Value& own) {
   const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.shared_ffn;
   const Value d = gathered(own, "mlp_gradient");
+  if (s_.whole_modules && !s_.keep.shared_fc1) mlp_to_end("shared.fc2", f);
   const Value da = scratch(t * f), part = scratch(t * h);
   b_.add("shared.fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("shared.fc2.weight")}, {da});
   if (weights_here()) fc2_weights(d, "shared.fc2");

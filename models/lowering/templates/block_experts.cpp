@@ -18,6 +18,11 @@ std::vector<Value> BlockActivations::with_counts(std::vector<Value> operands) co
 
 void BlockActivations::route(const Value& input) {
   MoeSaved& m = t_.moe;
+  const MoeDims d = s_.moe_dims();
+  const DType type = s_.numerics.router;
+  start(m.logits, d.tokens * d.experts, type);
+  start(m.probs, d.tokens * d.experts, type);
+  start(m.weights, d.tokens * d.top_k, type);
   std::vector<Value> in{input, w_.block("router.weight")};
   if (s_.router_bias) in.push_back(w_.block("router.bias"));
   b_.keep_wide(b_.add("router", MatMul{s_.rows, s_.experts, s_.hidden, false, true, s_.router_bias}, std::move(in), {m.logits}));
@@ -42,7 +47,7 @@ void BlockActivations::route(const Value& input) {
 void BlockActivations::place_choices() {
   MoeSaved& m = t_.moe;
   const MoeDims all = s_.dispatch_dims(), own = s_.moe_dims();
-  gather_members(m.weights, "weights", m.all_weights);
+  gather_members(m.weights, "weights", start(m.all_weights, all.tokens * all.top_k, m.weights.dtype));
   const Value slots = of_members(m.slots, "slots"), counts = of_members(m.counts, "counts");
   MoeDims of_one = all;
   of_one.tokens = own.tokens;
@@ -188,6 +193,15 @@ void BlockActivations::experts_return(const Value& input) {
            with_counts({made, w_.experts("experts.fc2.bias")}), {made});
   adapt("experts.fc2", a, s_.expert_ffn, s_.hidden, made);
   to_tokens(made, "return", back);
+}
+
+std::uint16_t BlockActivations::combine(const Value& out) {
+  std::vector<Value> in{t_.moe.returned, placed()};
+  if (!s_.weigh_inputs) in.push_back(choice_weights());
+  const MoeDims d = s_.dispatch_dims();
+  const Value all = s_.gathers_tokens() ? b_.scratch(out.dtype, d.tokens * d.hidden) : out;
+  const std::uint16_t last = b_.add("combine", MoeCombine{d, !s_.weigh_inputs}, std::move(in), {all});
+  return s_.gathers_tokens() ? sum_members(all, "combine", out) : last;
 }
 
 Value BlockActivations::gate_shared(const Value& x, const Value& input) {

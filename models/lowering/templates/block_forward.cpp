@@ -103,7 +103,6 @@ class BlockForward {
     if (!stats.kept()) static_cast<Value&>(stats) = b_.scratch(s_.numerics.statistics, 2 * s_.rows);
     norm(b_, s_, name, x, norm_params(s_, name, weights_.block), {y, stats});
   }
-  std::uint16_t combine(const Value& out);
   std::uint16_t shared_experts(const Value& out);
 
   void row(const std::string& name, std::int64_t inner, const Value& x, const Add& add) {
@@ -140,23 +139,13 @@ class BlockForward {
   BlockActivations a_;
 };
 
-/// Output of the experts. Returned rows are complete under sequence parallelism, else partial sums.
-std::uint16_t BlockForward::combine(const Value& out) {
-  std::vector<Value> in{a_.at().moe.returned, a_.placed()};
-  if (!s_.weigh_inputs) in.push_back(a_.choice_weights());
-  const MoeDims d = s_.dispatch_dims();
-  const Value all = s_.gathers_tokens() ? b_.scratch(out.dtype, d.tokens * d.hidden) : out;
-  const std::uint16_t last = b_.add("combine", MoeCombine{d, !s_.weigh_inputs}, std::move(in), {all});
-  return s_.gathers_tokens() ? a_.sum_members(all, "combine", out) : last;
-}
-
 /// The shared experts' output is a partial sum, too.
 void BlockForward::experts(const Add& add) {
   a_.route(a_.router_input(x_.state));
   a_.experts_return(a_.experts_input(x_.state));
   if (s_.branch_norms) return branches(add);
   const Value out = add.out != nullptr ? a_.out_place(*add.out) : b_.scratch(s_.dtypes.compute, s_.rows * s_.hidden);
-  auto last = combine(out);
+  auto last = a_.combine(out);
   if (s_.shared_ffn > 0) last = shared_experts(out);
   const std::string name = s_.shared_ffn > 0 ? "shared.fc2" : "experts";
   // Without sequence parallelism a rank has all tokens' rows, so `out` is the input of a norm after it.
@@ -168,7 +157,7 @@ void BlockForward::branches(const Add& add) {
   MoeSaved& m = a_.at().moe;
   const std::int64_t state = s_.rows * s_.hidden;
   const Value routed = a_.out_place(m.experts_out), normed = b_.scratch(s_.dtypes.compute, state);
-  const auto last = combine(routed);
+  const auto last = a_.combine(routed);
   if (!s_.sequence_parallel) tensor_all_reduce(b_, s_, routed, "experts", last);
   norm_behind("experts_out", routed, m.experts_stats, normed);
   const Value x = a_.activated(a_.mlp_input(x_.state)), place = a_.out_place(m.shared_out);

@@ -404,21 +404,22 @@ struct BlockSaved {
 
   void save_experts() {
     const MoeDims d = s_.moe_dims();
-    moe.logits = keep(true, d.tokens * d.experts, s_.numerics.router);
-    moe.probs = keep(true, d.tokens * d.experts, s_.numerics.router);
+    moe.logits = keep(s_.keep.routed, d.tokens * d.experts, s_.numerics.router);
+    moe.probs = keep(s_.keep.routed, d.tokens * d.experts, s_.numerics.router);
     // Rows that are weighed on their way are dispatched again by weight passes.
-    moe.weights = keep_for(s_.weigh_inputs, true, d.tokens * d.top_k, s_.numerics.router);
+    moe.weights = keep_for(s_.weigh_inputs, s_.keep.routed, d.tokens * d.top_k, s_.numerics.router);
     const bool shares = s_.row_shares() > 1;
     moe.slots = keep_inputs(DType::int32, d.tokens * d.top_k);
     save_counts(d, shares);
     if (s_.gathers_tokens()) {
       const MoeDims all = s_.dispatch_dims();
       moe.placed = keep_inputs(DType::int32, all.tokens * all.top_k);
-      moe.all_weights = keep_for(s_.weigh_inputs, true, all.tokens * all.top_k, s_.numerics.router);
+      moe.all_weights = keep_for(s_.weigh_inputs, s_.keep.routed, all.tokens * all.top_k, s_.numerics.router);
     }
     if (s_.token_shares() > 1 && s_.aux_loss > 0) moe.load = keep_inputs(DType::int32, d.experts);
     save_expert_rows(d);
-    moe.returned = keep(!s_.weigh_inputs && !s_.fusion.weighted_activations, s_.dispatch_dims().rows() * d.hidden);
+    const bool weighs_returned = !s_.weigh_inputs && !s_.fusion.weighted_activations;
+    moe.returned = keep(s_.keep.routed && weighs_returned, s_.dispatch_dims().rows() * d.hidden);
     if (s_.branch_norms) save_branches();
     moe.gate = keep(s_.shared_gate, s_.rows);
     moe.shared = keep(s_.shared_gate, s_.rows * s_.hidden);

@@ -118,3 +118,70 @@ TEST_CASE("what runs again without its output leaves no hole that others want: t
     CHECK(stopped.programs[s].memory.live_peak_bytes <= all.programs[s].memory.live_peak_bytes);
   }
 }
+
+namespace {
+
+/// Products and kept bytes of layer 1 under selective recomputation of `module`.
+struct Selective {
+  Selective(const json& model, const char* module, bool early_stop, json parallel = json::object()) {
+    MemoryCase c;
+    c.model = model;
+    c.tensor = parallel.value("tensor", 1);
+    c.parallel = std::move(parallel);
+    c.training = {{"recompute", "selective"}, {"recompute_modules", {module}}, {"recompute_early_stop", early_stop},
+                  {"fusion", "transformer-engine"}};
+    graph = lower(c.plan());
+    graph.check();
+    const StageOf stage(graph, 0);
+    const std::uint32_t backward = stage.find("block_backward", 1, 0, Phase::backward);
+    for (const Task& task : graph.of(stage.program().instances[backward]).tasks)
+      names.push_back(task.name), flops += matrix_flops(task.op).count();
+    kept = stage.behind(backward, "saved").bytes.count();
+  }
+  std::int64_t count(const std::string& name) const { return std::count(names.begin(), names.end(), name); }
+
+  TaskGraph graph;
+  std::vector<std::string> names;
+  std::int64_t flops = 0, kept = 0;
+};
+
+const json kExperts = {{"moe", {{"num_experts", 4}, {"experts_per_token", 2}, {"num_shared_experts", 1}}}};
+
+}  // namespace
+
+TEST_CASE("a checkpoint around an MLP that does not stop early runs its last product and its sum over tensor ranks again") {
+  const MemoryCase c;
+  const std::int64_t tokens = c.seq * c.batch;
+  const json plain = json::object(), two = {{"tensor", 2}, {"sequence_parallel", true}};
+  const Selective stopped(plain, "mlp", true), whole(plain, "mlp", false), cut(plain, "mlp", false, two);
+  CHECK(whole.flops - stopped.flops == 2 * tokens * c.hidden * c.ffn);
+  CHECK((stopped.count("fc2") == 0 && whole.count("fc2") == 1));
+  CHECK(cut.count("fc2_reduce_scatter") == 1);
+  CHECK(whole.kept == stopped.kept);
+  CHECK(Selective(plain, "core_attention", false).count("fc2") == 0);
+}
+
+TEST_CASE("a checkpoint around a mixture of experts runs all of it again, from the router to the combination") {
+  const MemoryCase c;
+  const std::int64_t tokens = c.seq * c.batch, experts = 4, chosen = 2;
+  const Selective stopped(kExperts, "moe", true), whole(kExperts, "moe", false);
+  // Router; a chosen token's rows and the shared expert's through the second product.
+  const std::int64_t rows = chosen * tokens + tokens;
+  CHECK(whole.flops - stopped.flops == 2 * tokens * c.hidden * experts + 2 * rows * c.hidden * c.ffn);
+  for (const char* name : {"router", "top_k", "experts.fc2", "combine", "shared.fc2"})
+    CHECK((stopped.count(name) == 0 && whole.count(name) == 1));
+  // Logits and probabilities of all experts, weights of the chosen ones and the rows that come back from these, in bf16.
+  CHECK(stopped.kept - whole.kept == 2 * tokens * (2 * experts + chosen + chosen * c.hidden));
+}
+
+TEST_CASE("a checkpoint around shared experts runs their last product again, and no router") {
+  const MemoryCase c;
+  const Selective stopped(kExperts, "shared_experts", true), whole(kExperts, "shared_experts", false);
+  CHECK(whole.flops - stopped.flops == 2 * c.seq * c.batch * c.hidden * c.ffn);
+  CHECK((whole.count("shared.fc2") == 1 && whole.count("router") == 0 && whole.count("experts.fc2") == 0));
+}
+
+TEST_CASE("recomputed activations of experts run no product again") {
+  const Selective stopped(kExperts, "moe_activation", true), whole(kExperts, "moe_activation", false);
+  CHECK(whole.names == stopped.names);
+}
