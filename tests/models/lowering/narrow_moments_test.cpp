@@ -47,6 +47,15 @@ TEST_CASE("a moment of 8-bit AdamW is a code of one byte, and 256 of them share 
   CHECK(saved == Bytes(4 * (4 * n - held)));
 }
 
+TEST_CASE("an update with moments of 16 bits reads and writes its master weights in their own type") {
+  const AdamW op = update_in(lower(with_moments("bf16")));
+  REQUIRE(op.master);
+  CHECK(op.masters == DType::fp32);
+  // The gradient once; both moments of 2 bytes and the master of 4 read and written; the bf16 weight written.
+  const std::int64_t gradient = bytes_of(op.gradients, 1).count();
+  CHECK(traffic(op, DType::bf16) == Bytes(op.elements * (gradient + 2 * 2 * 2 + 2 * 4 + 2)));
+}
+
 TEST_CASE("the runtime refuses moments of 8 bits by their field, and says which type it has") {
   try {
     require_trainable(with_moments("dynamic8"));
