@@ -309,6 +309,18 @@ TEST_CASE("recomputation that stops early changes no bit") {
   check_all_equal(base, {full, whole, with(full, {patch("training", "recompute_layers", "1")})}, 3);
 }
 
+TEST_CASE("recomputed modules that run to their end change no bit") {
+  const std::string kind = GENERATE("gpt", "moe-top2", "moe-shared", "moe-gpt-oss", "moe-deepseek", "moe-dropless");
+  const Patches base{parallel("tensor", GENERATE(1, 2)), parallel("pipeline", 2), parallel("schedule", GENERATE("1f1b", "zb-h1")), model(kind),
+                     training("precision", GENERATE("fp32", "bf16"))};
+  std::vector<Patches> variants;
+  for (const std::string modules : {R"(["mlp"])", R"(["shared_experts"])", R"(["moe"])", R"(["mlp", "moe", "norm"])"})
+    if (kind.starts_with("moe") || modules == R"(["mlp"])")
+      variants.push_back({training("recompute", "selective"), patch("training", "recompute_modules", modules),
+                          patch("training", "recompute_early_stop", "false")});
+  check_all_equal(base, variants, 3);
+}
+
 TEST_CASE("recomputation changes no bit where a weight pass has no weights") {
   const std::string kind = GENERATE("gpt", "gemma", "neox-chunks", "falcon", "bloom", "moe-top2", "moe-shared", "moe-gpt-oss", "moe-deepseek",
                                     "latent", "mtp", "latent+3 keys");

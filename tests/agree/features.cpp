@@ -179,6 +179,8 @@ Feature recomputes() {
         R"({"training": {"recompute": "selective", "recompute_modules": ["operations", "core_attention"],)"
         R"( "recompute_products": true}})"},
        {"moe", R"({"training": {"recompute": "selective", "recompute_modules": ["moe"]}})"},
+       {"whole modules",
+        R"({"training": {"recompute": "selective", "recompute_modules": ["mlp", "moe"], "recompute_early_stop": false}})"},
        {"moe_activation", R"({"training": {"recompute": "selective", "recompute_modules": ["moe_activation"]}})"}}};
 }
 
