@@ -272,7 +272,6 @@ class ShellReader {
   bool open_ = false;
   bool skips_word_ = false;  ///< the next word is a redirection's
   bool doubtful_ = false;    ///< this statement is behind a test
-  bool tests_ = false;       ///< the statement before it was one
   std::string open_parts_;   ///< of conditions, loops, functions and groups
   std::string array_;        ///< whose elements are read
   Words elements_;
