@@ -25,7 +25,8 @@ HostMemoryUse host_memory_use(const Setup& setup, const ClusterSpec& cluster);
 /// Notes of plans that need more than a host has begin like this.
 inline constexpr std::string_view kHostFull = "the host's memory is too small: ";
 
-/// "offloaded tensors take 12.5 GiB of the host's memory for a rank, 100 GiB of 2.00 TiB for 8 ranks". Empty if nothing is offloaded.
+/// "offloaded tensors take at most 12.5 GiB of the host's memory for each rank, 100 GiB of 2.00 TiB for 8 ranks". Empty if nothing
+/// is offloaded.
 std::string host_memory_note(const HostMemoryUse& use);
 
 /// The memory that a plan which does not fit lacks: "the memory of H100", or "the memory of its hosts".

@@ -66,8 +66,8 @@ std::string tried_text(const Changes& c) {
 std::string would_fit(const Search& search, const Answer& answer, const Changes& changes) {
   const Space& space = search.judge().space();
   const ClusterSpec& cluster = space.question().draft.plan.cluster;
-  std::string out = "no layout fits the " + bytes_text(search.judge().room()) + " of each of " + count_text(cluster.devices) +
-                    (cluster.devices == 1 ? " device of " : " devices of ") + cluster.preset;
+  const std::string devices = cluster.devices == 1 ? "the one device of " : "each of " + count_text(cluster.devices) + " devices of ";
+  std::string out = "no layout fits the " + bytes_text(search.judge().room()) + " of " + devices + cluster.preset;
   if (!devices_text(search, answer).empty() || !changes.possible) return "no layout can run";
   std::vector<std::string> remedies;
   for (const Change& c : changes.found) remedies.push_back(remedy_text(c));
