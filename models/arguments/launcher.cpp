@@ -30,9 +30,11 @@ bool holds(const std::array<std::string_view, N>& names, std::string_view name) 
 using nlohmann::json;
 using Count = std::optional<std::int64_t>;
 
+constexpr std::int64_t kMostProcesses = 100'000'000;  ///< of nodes, or of one: products of two stay whole
+
 Count whole(const json& object, const char* name) {
   const auto there = object.find(name);
-  if (there == object.end() || !there->is_number_integer() || *there < 1) return std::nullopt;
+  if (there == object.end() || !there->is_number_integer() || *there < 1 || *there > kMostProcesses) return std::nullopt;
   return there->get<std::int64_t>();
 }
 

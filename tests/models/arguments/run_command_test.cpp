@@ -1,34 +1,27 @@
 #include "models/arguments/run_command.hpp"
 
 #include <algorithm>
-#include <filesystem>
+#include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "models/arguments/imported_plan.hpp"
+#include "models/arguments/launcher.hpp"
 #include "models/base/error.hpp"
-#include "models/base/output.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/arguments/imported_field.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace tandem;
 using nlohmann::json;
 using tests::field;
+using tests::TemporaryFolder;
 
 namespace {
 
-/// A folder with the files that a command names; removed with this.
-struct Folder {
-  std::filesystem::path path = std::filesystem::temp_directory_path() / "tandem_run_command";
-  Folder() { std::filesystem::create_directories(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  void add(const std::string& name, const std::string& text) const { write_text((path / name).string(), text); }
-};
-
 /// The plan of a command in a file of this folder.
-arguments::ImportedPlan imported(const Folder& folder, const std::string& text, std::int64_t devices = 0) {
-  const std::string file = (folder.path / "run.sh").string();
+arguments::ImportedPlan imported(const TemporaryFolder& folder, const std::string& text, std::int64_t devices = 0) {
+  const std::string file = folder.at("run.sh");
   const auto table = arguments::table_of_run(text, file);
   REQUIRE(table.has_value());
   arguments::PlanNeeds needs{"dgx-h100", devices};
@@ -63,8 +56,8 @@ const char* const kEngine = R"({"zero_optimization": {"stage": 3, "reduce_bucket
 
 // accelerate 16cb6eb8: commands/launch.py; the number of processes is that of all machines.
 TEST_CASE("a batch script of accelerate and run_clm.py is a plan") {
-  const Folder folder;
-  folder.add("fsdp.yaml", "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 4\n"
+  const TemporaryFolder folder;
+  folder.file("fsdp.yaml", "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 4\n"
                           "fsdp_config: {fsdp_version: 2, fsdp_reshard_after_forward: true, fsdp_activation_checkpointing: false}\n");
   const arguments::ImportedPlan plan = imported(folder,
       "#!/bin/bash\n#SBATCH --nodes=2\nexport WANDB_MODE=offline\nGPUS=8\nARGS=(\n  --model_name_or_path ${MODEL:-Qwen/Qwen3-8B}\n"
@@ -88,7 +81,7 @@ TEST_CASE("a batch script of accelerate and run_clm.py is a plan") {
 }
 
 TEST_CASE("options of accelerate launch take the place of its file") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string rest = " train.py " + kModel + "--block_size 2048 --per_device_train_batch_size 1 --max_steps 9";
   const auto plan = imported(folder, "accelerate launch --use_deepspeed --zero_stage 2 --offload_optimizer_device cpu --num_processes 4 --mixed_precision bf16" + rest);
   CHECK(field(plan, "stack") == "deepspeed");
@@ -96,7 +89,7 @@ TEST_CASE("options of accelerate launch take the place of its file") {
   CHECK(field(plan, "parallel.zero_stage") == 2);
   CHECK(field(plan, "parallel.offload.optimizer") == true);
   CHECK(field(plan, "training.precision") == "bf16");
-  folder.add("a.yaml", "distributed_type: FSDP\nnum_processes: 4\nmixed_precision: 'no'\nfsdp_config: {fsdp_sharding_strategy: FULL_SHARD}\n");
+  folder.file("a.yaml", "distributed_type: FSDP\nnum_processes: 4\nmixed_precision: 'no'\nfsdp_config: {fsdp_sharding_strategy: FULL_SHARD}\n");
   const auto other = imported(folder, "python -m accelerate.commands.launch --config_file=a.yaml --mixed_precision fp16 --fsdp_sharding_strategy SHARD_GRAD_OP" + rest);
   CHECK(field(other, "cluster.devices") == 4);
   CHECK(field(other, "parallel.zero_stage") == 2);
@@ -105,9 +98,9 @@ TEST_CASE("options of accelerate launch take the place of its file") {
 }
 
 TEST_CASE("the processes of a launcher are the plan's devices") {
-  const Folder folder;
-  folder.add("hosts", "# cluster\nworker-1 slots=8\nworker-2 slots=8\nworker-3 slots=4\n");
-  folder.add("ds.json", kEngine);
+  const TemporaryFolder folder;
+  folder.file("hosts", "# cluster\nworker-1 slots=8\nworker-2 slots=8\nworker-3 slots=4\n");
+  folder.file("ds.json", kEngine);
   const auto devices = [&](const std::string& launcher) { return field(imported(folder, trainer(launcher)), "cluster.devices"); };
   CHECK(devices("torchrun --nproc_per_node=4 --master_port=<port>") == 4);
   CHECK(devices("torchrun --nnodes 4 --nproc-per-node 8 --rdzv_endpoint $HOST:29500") == 32);
@@ -129,7 +122,7 @@ TEST_CASE("the processes of a launcher are the plan's devices") {
 }
 
 TEST_CASE("options of a script's own are told, unless they are slips or may change what is trained") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string launcher = "torchrun --nproc_per_node 8";
   const arguments::ImportedPlan plan = imported(folder, trainer(launcher, "--data_path d.json --lazy_preprocess True --evaluation_strategy no --use_lora False "
       "--fsdp \"full_shard auto_wrap\" --fsdp_transformer_layer_cls_to_wrap 'LlamaDecoderLayer' --tf32 True --bf16 True"));
@@ -146,7 +139,7 @@ TEST_CASE("options of a script's own are told, unless they are slips or may chan
 }
 
 TEST_CASE("a shell's variable is refused where a plan depends on it") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string launcher = "torchrun --nproc_per_node 8 --master_addr $ADDR";
   CHECK(refused(imported(folder, trainer(launcher, "--output_dir $OUT --data_path $DATA"))).empty());
   CHECK_THROWS_WITH(imported(folder, trainer(launcher, "--learning_rate $LR")), Catch::Contains("--learning_rate $LR") && Catch::Contains("variable of a shell"));
@@ -159,9 +152,9 @@ TEST_CASE("a shell's variable is refused where a plan depends on it") {
 
 // transformers 5.24.0: hf_argparser.py; switches have a value or none, --no_x turns one off that is on, groups of fields are JSON.
 TEST_CASE("switches, groups and files of the Trainer's parser") {
-  const Folder folder;
-  folder.add("ds.json", kEngine);
-  folder.add("fsdp.json", R"({"activation_checkpointing": true})");
+  const TemporaryFolder folder;
+  folder.file("ds.json", kEngine);
+  folder.file("fsdp.json", R"({"activation_checkpointing": true})");
   const auto with = [&](const std::string& more) { return imported(folder, trainer("torchrun --nproc_per_node 8", more)); };
   CHECK(field(with("--gradient-checkpointing"), "training.recompute") == "full");
   CHECK(field(with("--gradient_checkpointing False"), "training.recompute") == "none");
@@ -178,14 +171,14 @@ TEST_CASE("switches, groups and files of the Trainer's parser") {
 
 // integrations/deepspeed.py, trainer_config_finalize: hidden_size squared; Qwen3-8B has 4096.
 TEST_CASE("a bucket that is left to the Trainer has the square of the width") {
-  const Folder folder;
-  folder.add("ds.json", kEngine);
+  const TemporaryFolder folder;
+  folder.file("ds.json", kEngine);
   const auto plan = imported(folder, trainer("deepspeed --num_gpus 8", "--deepspeed ds.json --bf16"));
   CHECK(field(plan, "parallel.bucket_bytes") == 4096 * 4096 * 2);
   CHECK(tells(plan, "sizes of what ZeRO 3 gathers ahead"));
   const auto file = [&](const std::string& name, const std::string& text) {
     arguments::PlanNeeds needs{"dgx-h100", 8, "", 0, {2026, 3}};
-    needs.configuration = (folder.path / "ds.json").string();
+    needs.configuration = folder.at("ds.json");
     return arguments::import_arguments(text, "run.yaml", arguments::read_table(name), needs);
   };
   CHECK(field(file("llama-factory", "model_name_or_path: Qwen/Qwen3-8B\nstage: sft\ndo_train: true\nfinetuning_type: full\ncutoff_len: 1024\n"
@@ -196,15 +189,15 @@ TEST_CASE("a bucket that is left to the Trainer has the square of the width") {
 }
 
 TEST_CASE("commands with a file of fields have the file's table, and their options come last") {
-  const Folder folder;
-  folder.add("lf.yaml", "model_name_or_path: Qwen/Qwen3-8B\nstage: sft\ndo_train: true\nfinetuning_type: full\ncutoff_len: 4096\n"
+  const TemporaryFolder folder;
+  folder.file("lf.yaml", "model_name_or_path: Qwen/Qwen3-8B\nstage: sft\ndo_train: true\nfinetuning_type: full\ncutoff_len: 4096\n"
                         "per_device_train_batch_size: 1\ngradient_accumulation_steps: 2\nmax_steps: 100\nbf16: true\npacking: true\nlearning_rate: 1e-4\n");
   const auto factory = imported(folder, "FORCE_TORCHRUN=1 NNODES=2 NPROC_PER_NODE=8 llamafactory-cli train lf.yaml learning_rate=1e-5 gradient_accumulation_steps=4");
   CHECK(field(factory, "cluster.devices") == 16);
   CHECK(field(factory, "training.global_batch_size") == 1 * 4 * 16);
   CHECK(field(factory, "training.learning_rate") == 1e-5);
   CHECK(field(factory, "training.seq_length") == 4096);
-  folder.add("sft.yaml", "model_name_or_path: Qwen/Qwen3-8B\ndataset_name: a/b\nmax_length: 8192\nper_device_train_batch_size: 1\nmax_steps: 10\n");
+  folder.file("sft.yaml", "model_name_or_path: Qwen/Qwen3-8B\ndataset_name: a/b\nmax_length: 8192\nper_device_train_batch_size: 1\nmax_steps: 10\n");
   const auto trl = imported(folder, "trl sft --config sft.yaml --packing --accelerate_config zero3 --no_gradient_checkpointing");
   CHECK(field(trl, "stack") == "deepspeed");
   CHECK(field(trl, "cluster.devices") == 8);
@@ -214,7 +207,7 @@ TEST_CASE("commands with a file of fields have the file's table, and their optio
   const auto script = imported(folder, "accelerate launch --num_processes 8 --mixed_precision bf16 scripts/run_sft.py sft.yaml --max_length=1024");
   CHECK(field(script, "training.seq_length") == 1024);
   CHECK(field(script, "training.global_batch_size") == 8);
-  folder.add("ax.yml", "base_model: Qwen/Qwen3-8B\nsequence_len: 4096\nmicro_batch_size: 2\ngradient_accumulation_steps: 4\noptimizer: adamw_torch_fused\n"
+  folder.file("ax.yml", "base_model: Qwen/Qwen3-8B\nsequence_len: 4096\nmicro_batch_size: 2\ngradient_accumulation_steps: 4\noptimizer: adamw_torch_fused\n"
                        "lr_scheduler: cosine\nlearning_rate: 2e-4\nbf16: true\nsample_packing: true\nmax_steps: 500\n");
   const auto axolotl = imported(folder, "CUDA_VISIBLE_DEVICES=0,1,2,3 axolotl train ax.yml --micro-batch-size 4");
   CHECK(field(axolotl, "training.global_batch_size") == 4 * 4 * 4);
@@ -226,7 +219,7 @@ TEST_CASE("commands with a file of fields have the file's table, and their optio
 
 // modelscope/ms-swift 3602360a5: arguments/base_args/model_args.py _init_mixed_precision, trainers/arguments.py, sft_args.py, config/zero3.json.
 TEST_CASE("swift sft is the Trainer with defaults and files of DeepSpeed of its own") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string rest = " swift sft --model Qwen/Qwen3-8B --dataset 'a/b#500' --max_length 8192 --max_steps 2000 --warmup_ratio 0.05 ";
   const auto full = imported(folder, "NPROC_PER_NODE=8 CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7" + rest +
                                          "--tuner_type full --torch_dtype bfloat16 --gradient_accumulation_steps 2 --packing true --deepspeed zero3");
@@ -265,7 +258,7 @@ TEST_CASE("swift sft is the Trainer with defaults and files of DeepSpeed of its 
 }
 
 TEST_CASE("adapters of PEFT in a script's options are TRL's") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const auto plan = imported(folder, "accelerate launch --num_processes 2 train.py " + kModel + "--per_device_train_batch_size 1 --max_steps 1 --use_peft --lora_r 4 --max_length 64");
   CHECK(field(plan, "training.lora.rank") == 4);
   CHECK(field(plan, "training.precision") == "bf16");
@@ -277,4 +270,15 @@ TEST_CASE("commands of other frameworks stay theirs") {
   CHECK(arguments::looks_like_run("llamafactory-cli train x.yaml", "run.txt"));
   CHECK_FALSE(arguments::looks_like_run("a note about x.yaml", "run.txt"));
   CHECK_FALSE(arguments::looks_like_run("{\"a\": 1}", "run.json"));
+}
+
+TEST_CASE("a number of processes that no cluster has is unknown") {
+  arguments::Arguments command{std::make_shared<json>(json::object()), "train.py", false};
+  command.launchers = {"torchrun"};
+  const auto processes = [&](std::int64_t nodes) {
+    command.launched = std::make_shared<json>(json{{"nnodes", nodes}, {"nproc_per_node", 8}});
+    return arguments::process_count_of(command, false, "run.sh");
+  };
+  CHECK(processes(1000) == 8000);
+  CHECK(!processes(std::int64_t{1} << 61));  // times 8 is no number of 64 bits
 }
