@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/arguments/launcher.hpp"
-#include "models/arguments/shell_text.hpp"
+#include "models/arguments/shell/shell_text.hpp"
 #include "models/base/error.hpp"
 #include "models/base/text.hpp"
 

@@ -68,6 +68,13 @@ std::string named_beside(const std::string& name, const std::string& file) {
   return !is_there(path) && is_there(near) ? near : path;
 }
 
+std::string required_beside(const std::string& name, const std::string& file, const std::string& field) {
+  const std::string path = named_beside(name, file);
+  if (file_state(path).kind == FileKind::absent)
+    throw ConfigError(Problem{file, field, value_text(name), "names a file that is not at " + path, "copy it there"});
+  return path;
+}
+
 Arguments read_document(const std::string& text, const std::string& file, std::vector<std::string>& automatic) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   const bool toml = file.ends_with(".toml") || (begin != std::string::npos && text[begin] == '[');
@@ -89,9 +96,7 @@ void add_groups(json& values, const Table& table, const std::string& file) {
   for (const json& group : table.document->value("groups_in_files", json::array())) {
     const auto name = group.get<std::string>();
     if (!values.contains(name) || !values[name].is_string() || values[name] == "") continue;
-    const std::string path = named_beside(values[name].get<std::string>(), file);
-    if (file_state(path).kind == FileKind::absent)
-      throw ConfigError(Problem{file, name, value_text(values[name]), "names a file that is not at " + path, "copy it there"});
+    const std::string path = required_beside(values[name].get<std::string>(), file, name);
     std::vector<std::string> automatic;
     values[name] = *read_document(read_text(path), path, automatic).values;
   }

@@ -13,6 +13,8 @@ bool is_yaml(const std::string& file);
 
 /// Where a file is that another one names: beside it, or there without its folders. The first of both if neither is there.
 std::string named_beside(const std::string& name, const std::string& file);
+/// The same for a file that must be there. Throws ConfigError, which names `field` of `file`.
+std::string required_beside(const std::string& name, const std::string& file, const std::string& field);
 
 /// The fields of a file: YAML if its name says so, TOML if its name or its first character does, else JSON. Those that are "auto" are left to the reader:
 /// they are taken out and added to `automatic`. Throws ConfigError for another text.

@@ -93,9 +93,7 @@ std::optional<std::pair<std::string, json>> pair_in(const std::string& word) {
 ordered_json fields_of(const Arguments& command, const std::string& file, std::vector<std::string>& automatic) {
   ordered_json fields = ordered_json::object();
   if (const std::string said = named_file(command); !said.empty()) {
-    const std::string path = named_beside(said, file);
-    if (file_state(path).kind == FileKind::absent)
-      throw ConfigError(Problem{file, "arguments", '"' + shortened(said) + '"', "names a file that is not at " + path, "copy it there"});
+    const std::string path = required_beside(said, file, "arguments");
     fields = *read_document(read_text(path), path, automatic).values;
   }
   const auto set = [&](const std::string& name, const json& value) {

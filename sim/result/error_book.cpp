@@ -203,4 +203,8 @@ RangeQuestion range_question(const Topology& topology, const PlanTraits& traits)
   return {device.calibration, "", traits, {}, std::nullopt, device.calibration.empty() && device.cost_table.empty()};
 }
 
+bool is_bound(const Topology& topology) { return range_question(topology, {}).bound; }
+
+double middle_of_range(double low, double high) { return std::sqrt(low * high); }
+
 }  // namespace tandem::sim

@@ -89,6 +89,10 @@ struct RangeQuestion {
 RangeQuestion range_question(const Prediction& prediction, const Topology& topology, const PlanTraits& traits);
 /// The question before anything is simulated: of no situation.
 RangeQuestion range_question(const Topology& topology, const PlanTraits& traits);
+/// Whether predictions on a topology's device are bounds (RangeQuestion::bound).
+bool is_bound(const Topology& topology);
+/// What a bound is ranked by, since it is the least of its range: the geometric middle.
+double middle_of_range(double low, double high);
 
 /// True if the device has enough records of the question's situation, so that these alone count.
 bool has_situation(const ErrorBook& book, const RangeQuestion& question);

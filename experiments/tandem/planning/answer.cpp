@@ -12,6 +12,7 @@
 #include "models/base/threads.hpp"
 #include "reports/prediction/text.hpp"
 #include "sim/cost/cost_model.hpp"
+#include "sim/result/error_book.hpp"
 
 namespace tandem::planning {
 namespace {
@@ -127,7 +128,7 @@ double excess(const Option& o) { return memory_share(neediest(o.phases)); }
 std::string unpublished(const Option& o, const Facts& facts) {
   const Topology& topology = *o.assessment().topology;
   const std::string bound = "without a calibration the step time is a bound; " + facts.errors.uncalibrated.reason;
-  return "no record on " + topology.device().name + ": " + (sim::range_question(topology, {}).bound ? bound : "its ranges are a wide default");
+  return "no record on " + topology.device().name + ": " + (sim::is_bound(topology) ? bound : "its ranges are a wide default");
 }
 
 /// Warns if a provider only rents single devices: nodes with their network may be unavailable or cost more.

@@ -6,6 +6,7 @@
 
 #include "models/graph/segments.hpp"
 #include "reports/prediction/text.hpp"
+#include "sim/result/error_book.hpp"
 
 namespace tandem::planning {
 namespace {
@@ -112,7 +113,7 @@ double goodput_of(const Assessment& a, const FailureBudget& f) {
 
 }  // namespace
 
-double Budget::ranked(const Ranged& figure) const { return bound ? std::sqrt(figure.low * figure.high) : figure.value; }
+double Budget::ranked(const Ranged& figure) const { return bound ? sim::middle_of_range(figure.low, figure.high) : figure.value; }
 
 std::string tight_note(double error) {
   return "memory is tight: predictions of memory were up to " + number_text(100 * error, 0) + " % below what was measured";
@@ -137,7 +138,7 @@ Budget budget_of(const Assessment& a, const Conditions& c, const Facts& facts) {
   }
   if (c.power) out.energy = energy_of(*c.power, out, a.devices());
   out.memory = verdict(a, facts.memory_error);
-  out.bound = !c.measured_factor && sim::range_question(*a.topology, {}).bound;
+  out.bound = !c.measured_factor && sim::is_bound(*a.topology);
   out.published = c.measured_factor || sim::has_records(errors_of(a, facts), *a.topology);
   return out;
 }

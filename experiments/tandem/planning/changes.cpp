@@ -6,6 +6,7 @@
 
 #include "models/base/text.hpp"
 #include "reports/prediction/text.hpp"
+#include "sim/result/error_book.hpp"
 #include "sim/result/network_note.hpp"
 
 namespace tandem::planning {
@@ -85,7 +86,7 @@ void tell(std::string& note, const std::string& more) {
 
 /// If only one of two plans is a bound. Else empty.
 std::string bound_note(const Assessment& before, const Assessment& after) {
-  const auto bound = [](const Assessment& a) { return sim::range_question(*a.topology, {}).bound; };
+  const auto bound = [](const Assessment& a) { return sim::is_bound(*a.topology); };
   if (bound(before) == bound(after)) return "";
   const Assessment& a = bound(after) ? after : before;
   return "figures of " + a.topology->device().name + " are bounds, because it has no calibration";

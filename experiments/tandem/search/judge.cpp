@@ -214,7 +214,7 @@ Simulated Judge::simulate(const Plan& plan) const {
           skipped_.any_memory || p.fits, true,             p.tokens_per_s,   p.mfu, sim::host_share(p), p.range.wider};
 }
 
-bool Judge::is_bound() const { return sim::range_question(*topology_, {}).bound; }
+bool Judge::is_bound() const { return sim::is_bound(*topology_); }
 
 std::string Judge::host_note(const Simulated& s) const {
   return tandem::host_note(space_.plan(s.id), s.launches, cost_->comm_fit().nccl.has_value());

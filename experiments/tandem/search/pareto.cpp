@@ -1,7 +1,6 @@
 #include "experiments/tandem/search/pareto.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <map>
 #include <tuple>
@@ -9,6 +8,7 @@
 #include "experiments/tandem/base/prepared_plan.hpp"
 #include "experiments/tandem/planning/conditions.hpp"
 #include "experiments/tandem/search/staircase.hpp"
+#include "sim/result/error_book.hpp"
 
 namespace tandem::search {
 
@@ -29,7 +29,7 @@ std::vector<const Found*> front_of(std::vector<const Found*> rest) {
 
 /// See ParetoPoint::likely.
 double likely_of(const Simulated& s, bool bound) {
-  return bound ? std::sqrt(s.low_s * s.high_s) / Duration::picoseconds(s.time_ps).seconds() : 1;
+  return bound ? sim::middle_of_range(s.low_s, s.high_s) / Duration::picoseconds(s.time_ps).seconds() : 1;
 }
 
 std::optional<double> times(double factor, const std::optional<double>& rate) {

@@ -1,13 +1,13 @@
 #include "experiments/tandem/study/goal.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
+#include "sim/result/error_book.hpp"
 
 namespace tandem::study {
 
@@ -98,7 +98,7 @@ bool meets(const ordered_json& row, const std::optional<Goal>& goal) {
 
 double likely(const ordered_json& row) {
   if (!row.value("step_time_bound", false)) return 1;
-  return std::sqrt(row["step_time_low_s"].get<double>() * row["step_time_high_s"].get<double>()) / row["step_time_s"].get<double>();
+  return sim::middle_of_range(row["step_time_low_s"].get<double>(), row["step_time_high_s"].get<double>()) / row["step_time_s"].get<double>();
 }
 
 double rank_of(const ordered_json& row, const std::optional<Goal>& goal) {

@@ -82,7 +82,7 @@ void predict(ordered_json& row, const Point& point, const std::string& file) {
   settle(row, p.fits ? Status::ok : Status::too_large,
          p.fits ? "" : "does not fit " + sim::lacking_memory(p, topology->device()));
   add_prediction(row, p, plan.cluster.ranks_per_device);
-  if (sim::range_question(*topology, {}).bound) row["step_time_bound"] = true;
+  if (sim::is_bound(*topology)) row["step_time_bound"] = true;
   row["device_note"] = sim::caveat_note(topology->device());
   row["idle_devices"] = planning::rented_devices(place, std::nullopt, 0).idle;
 }

@@ -116,7 +116,7 @@ void complete(const std::vector<Collective>& all) {
 }
 
 /// Ranks that have come to one collective.
-struct Meeting {
+struct PendingCollective {
   std::vector<std::optional<Collective>> of;
   std::size_t arrived = 0, left = 0;
   bool done = false;
@@ -134,21 +134,21 @@ struct Split {
 };
 
 /// What the ranks of a communicator share.
-struct Ring {
-  explicit Ring(int n) : ranks(n), joined(0) {}
+struct SharedState {
+  explicit SharedState(int n) : ranks(n), joined(0) {}
   const int ranks;
   std::mutex mutex;
   std::condition_variable changed;
   int joined;
-  std::map<std::uint64_t, Meeting> meetings;
-  std::map<std::pair<int, int>, std::deque<std::shared_ptr<Sent>>> ways;
+  std::map<std::uint64_t, PendingCollective> pending;
+  std::map<std::pair<int, int>, std::deque<std::shared_ptr<Sent>>> sent;
   std::map<std::uint64_t, std::vector<Split>> splits;
   bool broken = false;  ///< ranks' calls do not go together
 };
 
-/// One rank's end.
-struct End {
-  std::shared_ptr<Ring> ring;
+/// A rank of a communicator.
+struct Member {
+  std::shared_ptr<SharedState> shared;
   int rank = 0;
   std::atomic<bool> aborted = false;
 };
@@ -156,7 +156,7 @@ struct End {
 }  // namespace
 
 struct ncclComm {
-  std::shared_ptr<End> end = std::make_shared<End>();
+  std::shared_ptr<Member> member = std::make_shared<Member>();
   std::uint64_t collectives = 0, splits = 0;
   std::shared_ptr<Point> last;  ///< calls of one communicator are performed one after the other, on whichever stream
   bool splitting = false;
@@ -169,7 +169,7 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::set<ncclComm_t> live;
-  std::map<std::uint64_t, std::shared_ptr<Ring>> rings;
+  std::map<std::uint64_t, std::shared_ptr<SharedState>> by_id;  ///< until all ranks have joined
 };
 Registry& registry() {
   static auto* const all = new Registry;
@@ -191,65 +191,66 @@ bool live(ncclComm_t comm) {
   return registry().live.contains(comm);
 }
 
-/// Waits for others of the ring; false after an abort of this rank, or if ranks' calls do not go together.
+/// Waits for other ranks; false after an abort of this rank, or if ranks' calls do not go together.
 template <class F>
-bool await(End& end, std::unique_lock<std::mutex>& lock, F ready) {
-  end.ring->changed.wait(lock, [&] { return end.aborted || end.ring->broken || ready(); });
-  return !end.aborted && !end.ring->broken;
+bool await(Member& member, std::unique_lock<std::mutex>& lock, F ready) {
+  member.shared->changed.wait(lock, [&] { return member.aborted || member.shared->broken || ready(); });
+  return !member.aborted && !member.shared->broken;
 }
 
-void break_up(Ring& ring) {
-  ring.broken = true;
-  ring.changed.notify_all();
+void break_up(SharedState& shared) {
+  shared.broken = true;
+  shared.changed.notify_all();
 }
 
-void meet(End& end, std::uint64_t number, const Collective& mine) {
-  Ring& ring = *end.ring;
-  std::unique_lock lock(ring.mutex);
-  if (end.aborted || ring.broken) return;
-  Meeting& m = ring.meetings[number];
-  m.of.resize(static_cast<std::size_t>(ring.ranks));
+void meet(Member& member, std::uint64_t number, const Collective& mine) {
+  SharedState& shared = *member.shared;
+  std::unique_lock lock(shared.mutex);
+  if (member.aborted || shared.broken) return;
+  PendingCollective& m = shared.pending[number];
+  m.of.resize(static_cast<std::size_t>(shared.ranks));
   for (const auto& other : m.of)
-    if (other && !other->matches(mine)) return break_up(ring);
-  m.of[static_cast<std::size_t>(end.rank)] = mine;
+    if (other && !other->matches(mine)) return break_up(shared);
+  m.of[static_cast<std::size_t>(member.rank)] = mine;
   if (++m.arrived == m.of.size()) {
     std::vector<Collective> all;
     for (const auto& c : m.of) all.push_back(*c);
     complete(all);
     m.done = true;
-    ring.changed.notify_all();
+    shared.changed.notify_all();
   }
-  if (!await(end, lock, [&] { return m.done; })) {
-    if (!m.done) m.of[static_cast<std::size_t>(end.rank)].reset(), --m.arrived;
+  if (!await(member, lock, [&] { return m.done; })) {
+    if (!m.done) m.of[static_cast<std::size_t>(member.rank)].reset(), --m.arrived;
     return;
   }
-  if (++m.left == m.of.size()) ring.meetings.erase(number);
+  if (++m.left == m.of.size()) shared.pending.erase(number);
 }
 
-void exchange(End& end, const std::vector<Message>& messages) {
-  Ring& ring = *end.ring;
-  std::unique_lock lock(ring.mutex);
-  if (end.aborted || ring.broken) return;
+void exchange(Member& member, const std::vector<Message>& messages) {
+  SharedState& shared = *member.shared;
+  std::unique_lock lock(shared.mutex);
+  if (member.aborted || shared.broken) return;
   std::vector<std::shared_ptr<Sent>> mine;
   for (const Message& m : messages) {
     if (!m.sends) continue;
     mine.push_back(std::make_shared<Sent>(Sent{m.data, m.bytes}));
-    ring.ways[{end.rank, m.peer}].push_back(mine.back());
+    shared.sent[{member.rank, m.peer}].push_back(mine.back());
   }
-  ring.changed.notify_all();
+  shared.changed.notify_all();
   for (const Message& m : messages) {
     if (m.sends) continue;
-    auto& way = ring.ways[{m.peer, end.rank}];
-    if (!await(end, lock, [&] { return !way.empty(); })) break;
-    if (way.front()->bytes != m.bytes) return break_up(ring);
-    std::memcpy(m.data, way.front()->data, m.bytes);
-    way.front()->taken = true;
-    way.pop_front();
-    ring.changed.notify_all();
+    auto& queue = shared.sent[{m.peer, member.rank}];
+    if (!await(member, lock, [&] { return !queue.empty(); })) break;
+    if (queue.front()->bytes != m.bytes) return break_up(shared);
+    std::memcpy(m.data, queue.front()->data, m.bytes);
+    queue.front()->taken = true;
+    queue.pop_front();
+    shared.changed.notify_all();
   }
-  const bool gone = await(end, lock, [&] { return std::all_of(mine.begin(), mine.end(), [](const auto& s) { return s->taken; }); });
+  const auto all_taken = [&] { return std::all_of(mine.begin(), mine.end(), [](const auto& s) { return s->taken; }); };
+  const bool gone = await(member, lock, all_taken);
   if (gone) return;
-  for (auto& [way, waiting] : ring.ways)  // memory of a rank that gives up may be freed
+  for (auto& [queue, waiting] : shared.sent)  // memory of a rank that gives up may be freed
     std::erase_if(waiting, [&](const auto& s) { return std::find(mine.begin(), mine.end(), s) != mine.end(); });
 }
 
@@ -260,14 +261,14 @@ ncclResult_t enqueue(ncclComm_t comm, cudaStream_t stream, std::vector<Collectiv
   const auto before = comm->last, after = std::make_shared<Point>();
   comm->last = after;
   comm->unready = 1;
-  const cudaError_t code = hostcuda::issue(stream, [=, end = comm->end] {
+  const cudaError_t code = hostcuda::issue(stream, [=, member = comm->member] {
     struct Reach {
       Point& point;
       ~Reach() { point.reach(); }
     } reach{*after};
     if (before) before->wait();
-    for (std::size_t i = 0; i < collectives.size(); ++i) meet(*end, first + i, collectives[i]);
-    if (!messages.empty()) exchange(*end, messages);
+    for (std::size_t i = 0; i < collectives.size(); ++i) meet(*member, first + i, collectives[i]);
+    if (!messages.empty()) exchange(*member, messages);
   });
   return code == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
@@ -312,7 +313,7 @@ ncclResult_t collective(What what, const void* in, void* out, std::size_t elemen
 
 ncclResult_t message(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream,
                      bool sends) {
-  if (!live(comm) || peer < 0 || peer >= comm->end->ring->ranks) return ncclInvalidArgument;
+  if (!live(comm) || peer < 0 || peer >= comm->member->shared->ranks) return ncclInvalidArgument;
   const std::size_t bytes = count * bytes_of(type);
   if (!placed(data, bytes)) return ncclInvalidArgument;
   return call({comm, stream, std::nullopt, Message{peer, static_cast<std::byte*>(data), bytes, sends}});
@@ -325,19 +326,19 @@ ncclComm_t made() {
   return comm;
 }
 
-/// Gives the communicators of a split their rings, once all ranks have called it.
+/// Gives the communicators of a split their shared states, once all ranks have called it.
 void divide(std::vector<Split>& all) {
   std::sort(all.begin(), all.end(), [](const Split& a, const Split& b) {
     return std::tuple(a.color, a.key, a.rank) < std::tuple(b.color, b.key, b.rank);
   });
   for (auto from = all.begin(); from != all.end();) {
     const auto to = std::find_if(from, all.end(), [&](const Split& s) { return s.color != from->color; });
-    const auto ring = std::make_shared<Ring>(static_cast<int>(to - from));
-    ring->joined = ring->ranks;
+    const auto shared = std::make_shared<SharedState>(static_cast<int>(to - from));
+    shared->joined = shared->ranks;
     for (int rank = 0; from != to; ++from, ++rank) {
       if (from->child == nullptr) continue;
-      from->child->end->ring = ring;
-      from->child->end->rank = rank;
+      from->child->member->shared = shared;
+      from->child->member->rank = rank;
     }
   }
 }
@@ -360,9 +361,9 @@ const char* ncclGetErrorString(ncclResult_t result) {
 }
 
 const char* ncclGetLastError(ncclComm_t comm) {
-  if (!live(comm) || comm->end->ring == nullptr) return "";
-  const std::lock_guard lock(comm->end->ring->mutex);
-  return comm->end->ring->broken ? "ranks of a communicator make different calls" : "";
+  if (!live(comm) || comm->member->shared == nullptr) return "";
+  const std::lock_guard lock(comm->member->shared->mutex);
+  return comm->member->shared->broken ? "ranks of a communicator make different calls" : "";
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
@@ -379,13 +380,13 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   std::memcpy(&number, &id, sizeof number);
   *comm = made();
   const std::lock_guard lock(registry().mutex);
-  auto& ring = registry().rings[number];
-  if (!ring) ring = std::make_shared<Ring>(ranks);
-  const std::lock_guard inner(ring->mutex);
-  (*comm)->end->ring = ring;
-  (*comm)->end->rank = rank;
+  auto& shared = registry().by_id[number];
+  if (!shared) shared = std::make_shared<SharedState>(ranks);
+  const std::lock_guard inner(shared->mutex);
+  (*comm)->member->shared = shared;
+  (*comm)->member->rank = rank;
   (*comm)->unready = 1;
-  if (++ring->joined == ranks) registry().rings.erase(number);
+  if (++shared->joined == ranks) registry().by_id.erase(number);
   return ncclInProgress;
 }
 
@@ -393,26 +394,26 @@ ncclResult_t ncclCommSplit(ncclComm_t whole, int color, int key, ncclComm_t* par
   if (!live(whole) || config == nullptr || config->blocking != 0) return ncclInvalidUsage;
   if (whole->unready > 0 || whole->splitting || group_depth > 0) return ncclInvalidUsage;
   *part = color == NCCL_SPLIT_NOCOLOR ? nullptr : made();
-  Ring& ring = *whole->end->ring;
-  const std::lock_guard lock(ring.mutex);
+  SharedState& shared = *whole->member->shared;
+  const std::lock_guard lock(shared.mutex);
   whole->split = whole->splits++;
   whole->splitting = true;
-  auto& all = ring.splits[whole->split];
-  all.push_back({color, key, whole->end->rank, *part});
-  if (std::ssize(all) == ring.ranks) divide(all);
+  auto& all = shared.splits[whole->split];
+  all.push_back({color, key, whole->member->rank, *part});
+  if (std::ssize(all) == shared.ranks) divide(all);
   return ncclInProgress;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   if (!live(comm)) return ncclInvalidArgument;
   *state = ncclInProgress;
-  Ring* const ring = comm->end->ring.get();
-  if (ring == nullptr || comm->unready-- > 0) return ncclSuccess;
+  SharedState* const shared = comm->member->shared.get();
+  if (shared == nullptr || comm->unready-- > 0) return ncclSuccess;
   comm->unready = 0;
-  const std::lock_guard lock(ring->mutex);
-  if (ring->broken) return *state = ncclInvalidUsage, ncclSuccess;
-  if (ring->joined < ring->ranks) return ncclSuccess;
-  if (comm->splitting && std::ssize(ring->splits[comm->split]) < ring->ranks) return ncclSuccess;
+  const std::lock_guard lock(shared->mutex);
+  if (shared->broken) return *state = ncclInvalidUsage, ncclSuccess;
+  if (shared->joined < shared->ranks) return ncclSuccess;
+  if (comm->splitting && std::ssize(shared->splits[comm->split]) < shared->ranks) return ncclSuccess;
   comm->splitting = false;
   *state = ncclSuccess;
   return ncclSuccess;
@@ -423,12 +424,12 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     const std::lock_guard lock(registry().mutex);
     if (registry().live.erase(comm) == 0) return ncclInvalidArgument;
   }
-  if (const auto ring = comm->end->ring) {
-    const std::lock_guard lock(ring->mutex);
-    comm->end->aborted = true;
-    for (auto& [number, all] : ring->splits)
-      if (std::ssize(all) < ring->ranks) std::erase_if(all, [&](const Split& s) { return s.rank == comm->end->rank; });
-    ring->changed.notify_all();
+  if (const auto shared = comm->member->shared) {
+    const std::lock_guard lock(shared->mutex);
+    comm->member->aborted = true;
+    for (auto& [number, all] : shared->splits)
+      if (std::ssize(all) < shared->ranks) std::erase_if(all, [&](const Split& s) { return s.rank == comm->member->rank; });
+    shared->changed.notify_all();
   }
   delete comm;
   return ncclSuccess;
@@ -457,13 +458,13 @@ ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDat
 ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t part, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
                                cudaStream_t stream) {
   if (!live(comm)) return ncclInvalidArgument;
-  const auto n = static_cast<std::size_t>(comm->end->ring->ranks);
+  const auto n = static_cast<std::size_t>(comm->member->shared->ranks);
   return collective(What::reduce_scatter, in, out, part * n, 1, n, type, op, 0, comm, stream);
 }
 
 ncclResult_t ncclAllGather(const void* in, void* out, std::size_t part, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
   if (!live(comm)) return ncclInvalidArgument;
-  const auto n = static_cast<std::size_t>(comm->end->ring->ranks);
+  const auto n = static_cast<std::size_t>(comm->member->shared->ranks);
   return collective(What::all_gather, in, out, part * n, n, 1, type, ncclSum, 0, comm, stream);
 }
 

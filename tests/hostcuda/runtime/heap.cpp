@@ -27,7 +27,7 @@ void poison(std::byte* at, std::size_t bytes) {
   std::memset(at + bytes - end, kPoison, end);
 }
 
-/// One range of addresses. Blocks lie behind each other where the first gap has room.
+/// One range of addresses. Blocks lie behind each other where the first gap has space.
 class Heap {
  public:
   Heap() {
@@ -38,18 +38,18 @@ class Heap {
   std::byte* take(std::size_t bytes, std::size_t limit) {
     const std::lock_guard lock(mutex_);
     if (taken_ + bytes > limit) return nullptr;
-    const std::size_t room = rounded(bytes, kAlignment) + 2 * kZone;
+    const std::size_t space = rounded(bytes, kAlignment) + 2 * kZone;
     std::size_t at = 0;
     for (const auto& [from, size] : blocks_) {
-      if (from - at >= room) break;
+      if (from - at >= space) break;
       at = from + rounded(size, kAlignment) + 2 * kZone;
     }
     blocks_[at] = bytes;
     taken_ += bytes;
-    end_ = std::max(end_, at + room);
+    end_ = std::max(end_, at + space);
     std::byte* const block = begin_ + at + kZone;
     std::memset(block - kZone, kRed, kZone);
-    std::memset(block + bytes, kRed, room - kZone - bytes);
+    std::memset(block + bytes, kRed, space - kZone - bytes);
     poison(block, bytes);
     return block;
   }
@@ -58,12 +58,12 @@ class Heap {
     const auto found = block_of(data);
     if (found == blocks_.end() || begin_ + found->first + kZone != data) return Given::unknown;
     const auto [at, bytes] = *found;
-    const std::size_t room = rounded(bytes, kAlignment) + 2 * kZone;
+    const std::size_t space = rounded(bytes, kAlignment) + 2 * kZone;
     const auto red = [&](std::size_t from, std::size_t to) {
       return std::all_of(begin_ + from, begin_ + to, [](std::byte b) { return b == std::byte{kRed}; });
     };
-    const bool whole = red(at, at + kZone) && red(at + kZone + bytes, at + room);
-    poison(begin_ + at, room);
+    const bool whole = red(at, at + kZone) && red(at + kZone + bytes, at + space);
+    poison(begin_ + at, space);
     blocks_.erase(found);
     taken_ -= bytes;
     return whole ? Given::back : Given::damaged;

@@ -1,4 +1,4 @@
-#include "models/arguments/shell_text.hpp"
+#include "models/arguments/shell/shell_text.hpp"
 
 #include "models/base/error.hpp"
 #include "tests/catch.hpp"
